@@ -1,0 +1,120 @@
+//! A chart of lines over one variable, for whatever a command runs over a grid of it.
+
+use super::axis::Axis;
+use super::legend::Sample;
+use super::sheet::{Curve, CurvePoint, Panel, Sheet};
+use super::style::Look;
+use super::{FigureError, Scale, interval, placed};
+
+/// Everything that the chart shows.
+#[derive(Clone, Debug)]
+pub(crate) struct LineChart {
+    /// What the chart is about, in one line.
+    pub(crate) title: String,
+    /// The variable.
+    pub(crate) x: AxisTitle,
+    /// What is plotted against it.
+    pub(crate) y: AxisTitle,
+    /// At least one line.
+    pub(crate) lines: Vec<ChartLine>,
+    /// What the bands are, if lines have any: `95 % interval`.
+    pub(crate) band: String,
+    /// Parts of the line below the chart: scenario, seed, version, notes.
+    pub(crate) caption: Vec<String>,
+}
+
+/// The name of an axis and its scale.
+#[derive(Clone, Debug)]
+pub(crate) struct AxisTitle {
+    /// The quantity with its unit: `batch admission delay (ms)`.
+    pub(crate) title: String,
+    /// How values are laid out.
+    pub(crate) scale: Scale,
+}
+
+/// A line with its name.
+#[derive(Clone, Debug)]
+pub(crate) struct ChartLine {
+    /// Printed beside its right end.
+    pub(crate) label: String,
+    /// In any order.
+    pub(crate) points: Vec<ChartPoint>,
+    /// Drawn in dashes, as a prediction beside a measurement.
+    pub(crate) dashed: bool,
+}
+
+/// A point of a line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChartPoint {
+    /// Place along the x axis.
+    pub(crate) x: f64,
+    /// Place along the y axis.
+    pub(crate) y: f64,
+    /// Ends of the band around it.
+    pub(crate) band: Option<(f64, f64)>,
+}
+
+impl LineChart {
+    /// The chart as SVG.
+    ///
+    /// # Errors
+    /// When there is nothing to draw, or a value is not a number or cannot stand on a logarithmic axis. The error names
+    /// the line.
+    pub(crate) fn svg(&self) -> Result<String, FigureError> {
+        self.sheet()?.svg()
+    }
+
+    fn sheet(&self) -> Result<Sheet, FigureError> {
+        if self.lines.is_empty() {
+            return Err(FigureError::Empty { place: "the chart".to_owned(), missing: "lines" });
+        }
+        let curves = self.lines.iter().enumerate().map(|(line_idx, line)| self.curve(line_idx, line));
+        let curves = curves.collect::<Result<Vec<_>, _>>()?;
+        let points = || curves.iter().flat_map(|curve| &curve.points);
+        let bands = points().filter_map(|point| point.inner).flat_map(|(low, high)| [low, high]);
+        // An end of a band that a logarithmic axis cannot show is cut off.
+        let shown = bands.filter(|end| self.y.scale == Scale::Linear || *end > 0.0);
+        let (x_low, x_high) = ends(points().map(|point| point.x));
+        let (y_low, y_high) = ends(points().map(|point| point.y).chain(shown));
+        let has_bands = points().any(|point| point.inner.is_some());
+        Ok(Sheet {
+            title: self.title.clone(),
+            legend: if has_bands { vec![(Sample::Inner, self.band.clone())] } else { Vec::new() },
+            x: Axis::of_range(self.x.scale, x_low, x_high),
+            x_title: self.x.title.clone(),
+            y: Axis::of_range(self.y.scale, y_low, y_high),
+            y_title: self.y.title.clone(),
+            panels: vec![Panel { title: String::new(), notes: Vec::new(), curves }],
+            caption: self.caption.clone(),
+        })
+    }
+
+    fn curve(&self, line_idx: usize, line: &ChartLine) -> Result<Curve, FigureError> {
+        let place = format!("line `{}`", line.label);
+        if line.points.is_empty() {
+            return Err(FigureError::Empty { place, missing: "points" });
+        }
+        let point = |point: &ChartPoint| {
+            let inner = point.band.map(|(low, high)| interval(low, high, &place, "band"));
+            Ok(CurvePoint {
+                x: placed(point.x, self.x.scale, &place, "x")?,
+                y: placed(point.y, self.y.scale, &place, "y")?,
+                inner: inner.transpose()?,
+                outer: None,
+                hollow: false,
+                ringed: false,
+            })
+        };
+        let mut points = line.points.iter().map(point).collect::<Result<Vec<CurvePoint>, FigureError>>()?;
+        points.sort_by(|a, b| a.x.total_cmp(&b.x));
+        let (label, dashed) = (line.label.clone(), line.dashed);
+        Ok(Curve { label, look: Look::new(line_idx), dashed, points, level: None, star: None })
+    }
+}
+
+fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,206 @@
+//! Draws one panel: its axes, and its curves with their bands, levels, marks and labels.
+
+use super::FigureError;
+use super::axis::Axis;
+use super::canvas::{Canvas, Lettering, Pen, Point, Side};
+use super::font::{self, Weight};
+use super::labels;
+use super::legend;
+use super::sheet::{Curve, CurvePoint};
+use super::style;
+
+/// Where the area between the axes is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame {
+    pub(super) left: f64,
+    pub(super) top: f64,
+    pub(super) width: f64,
+    pub(super) height: f64,
+}
+
+/// From the frame to the text of a label: the line that leads to it, and its marker.
+pub(super) const LABEL_START: f64 = 32.0;
+
+/// The least distance of the middles of two labels.
+const LABEL_GAP: f64 = style::LABEL_SIZE + 3.0;
+
+impl Frame {
+    fn right(&self) -> f64 {
+        self.left + self.width
+    }
+
+    fn bottom(&self) -> f64 {
+        self.top + self.height
+    }
+
+    fn x(&self, axis: &Axis, value: f64) -> f64 {
+        self.left + self.width * axis.position(value)
+    }
+
+    fn y(&self, axis: &Axis, value: f64) -> f64 {
+        self.bottom() - self.height * axis.position(value)
+    }
+}
+
+/// Grid lines, ticks, tick labels and titles of both axes.
+pub(super) fn draw_axes(
+    canvas: &Canvas<'_>,
+    frame: &Frame,
+    (x_axis, x_title): (&Axis, &str),
+    (y_axis, y_title): (&Axis, &str),
+) -> Result<(), FigureError> {
+    let grid = Pen::new(style::GRID, style::HAIRLINE);
+    let ink = Pen::new(style::SOFT_INK, style::HAIRLINE);
+    let letters = |size, side| Lettering { size, weight: Weight::Regular, color: style::INK, side };
+    let (bottom, right) = (frame.bottom(), frame.right());
+
+    let centres: Vec<f64> = x_axis.ticks.iter().map(|tick| frame.x(x_axis, tick.value)).collect();
+    let widths: Vec<f64> =
+        x_axis.ticks.iter().map(|tick| font::width(&tick.label, style::TICK_SIZE, Weight::Regular)).collect();
+    let printed = labels::thin(&centres, &widths, 6.0);
+    for ((tick, &x), printed) in x_axis.ticks.iter().zip(&centres).zip(printed) {
+        canvas.line(&[(x, frame.top), (x, bottom)], grid)?;
+        canvas.line(&[(x, bottom), (x, bottom + 5.0)], ink)?;
+        if printed {
+            canvas.text(&tick.label, (x, bottom + 14.0), letters(style::TICK_SIZE, Side::Middle))?;
+        }
+    }
+    for tick in &y_axis.ticks {
+        let y = frame.y(y_axis, tick.value);
+        canvas.line(&[(frame.left, y), (right, y)], grid)?;
+        canvas.line(&[(frame.left - 5.0, y), (frame.left, y)], ink)?;
+        canvas.text(&tick.label, (frame.left - 9.0, y), letters(style::TICK_SIZE, Side::End))?;
+    }
+    canvas.line(&[(frame.left, frame.top), (frame.left, bottom), (right, bottom)], ink)?;
+    let middle = (frame.left + frame.width / 2.0, frame.top + frame.height / 2.0);
+    canvas.text(x_title, (middle.0, bottom + 34.0), letters(style::AXIS_TITLE_SIZE, Side::Middle))?;
+    canvas.text(y_title, (frame.left - 52.0, middle.1), letters(style::AXIS_TITLE_SIZE, Side::Upwards))
+}
+
+/// The curves, from what may be covered to what must be seen: bands, levels, lines, markers, stars, labels.
+pub(super) fn draw_curves(
+    canvas: &Canvas<'_>,
+    frame: &Frame,
+    x_axis: &Axis,
+    y_axis: &Axis,
+    curves: &[Curve],
+) -> Result<(), FigureError> {
+    let place = |point: &CurvePoint| (frame.x(x_axis, point.x), frame.y(y_axis, point.y));
+    for curve in curves {
+        let outer = |point: &CurvePoint| point.outer;
+        let inner = |point: &CurvePoint| point.inner;
+        draw_band(canvas, curve, style::OUTER_OPACITY, &band(frame, x_axis, y_axis, curve, outer))?;
+        draw_band(canvas, curve, style::INNER_OPACITY, &band(frame, x_axis, y_axis, curve, inner))?;
+    }
+    for curve in curves {
+        if let Some(level) = curve.level {
+            let y = frame.y(y_axis, level);
+            let pen = Pen::new(curve.look.color, style::LEVEL_WIDTH);
+            canvas.dashed_line(&[(frame.left, y), (frame.right(), y)], style::DASH, pen)?;
+            // In grey, the small marker tells whose level it is.
+            canvas.marker(curve.look.marker, (frame.left, y), style::MARKER_RADIUS - 1.2, curve.look.color, false)?;
+        }
+    }
+    for curve in curves {
+        let points: Vec<Point> = curve.points.iter().map(place).collect();
+        let pen = Pen::new(curve.look.color, style::CURVE_WIDTH);
+        if curve.dashed { canvas.dashed_line(&points, style::DASH, pen)? } else { canvas.line(&points, pen)? }
+    }
+    for curve in curves {
+        for point in &curve.points {
+            let look = curve.look;
+            canvas.marker(look.marker, place(point), style::MARKER_RADIUS, look.color, point.hollow)?;
+            if point.ringed {
+                legend::draw_ring(canvas, place(point))?;
+            }
+        }
+    }
+    for curve in curves {
+        if let Some(star) = curve.star {
+            let centre = (frame.x(x_axis, star.x), frame.y(y_axis, star.y));
+            if star.open_to_the_left {
+                legend::draw_open_star(canvas, centre, curve.look.color)?;
+            } else {
+                canvas.star(centre, style::STAR_RADIUS, curve.look.color, style::INK)?;
+            }
+        }
+    }
+    draw_labels(canvas, frame, x_axis, y_axis, curves)
+}
+
+/// The upper and the lower edge of a band, one run for each stretch of points that have one.
+fn band(
+    frame: &Frame,
+    x_axis: &Axis,
+    y_axis: &Axis,
+    curve: &Curve,
+    ends: impl Fn(&CurvePoint) -> Option<(f64, f64)>,
+) -> Vec<(Vec<Point>, Vec<Point>)> {
+    let mut runs = vec![(Vec::new(), Vec::new())];
+    for point in &curve.points {
+        let Some((low, high)) = ends(point) else {
+            runs.push((Vec::new(), Vec::new()));
+            continue;
+        };
+        let x = frame.x(x_axis, point.x);
+        let (upper, lower) = runs.last_mut().expect("there is always a run");
+        upper.push((x, frame.y(y_axis, high)));
+        lower.push((x, frame.y(y_axis, low)));
+    }
+    runs.retain(|(upper, _)| !upper.is_empty());
+    runs
+}
+
+fn draw_band(
+    canvas: &Canvas<'_>,
+    curve: &Curve,
+    opacity: f64,
+    runs: &[(Vec<Point>, Vec<Point>)],
+) -> Result<(), FigureError> {
+    // A point without neighbours gets a band as wide as its marker.
+    const HALF_WIDTH: f64 = style::MARKER_RADIUS + 2.0;
+    for (upper, lower) in runs {
+        let widen = |edge: &[Point]| match edge {
+            [(x, y)] => vec![(x - HALF_WIDTH, *y), (x + HALF_WIDTH, *y)],
+            _ => edge.to_vec(),
+        };
+        let (upper, lower) = (widen(upper), widen(lower));
+        let around: Vec<Point> = upper.iter().chain(lower.iter().rev()).copied().collect();
+        canvas.polygon(&around, Pen::fill(curve.look.color, opacity))?;
+        let edge = Pen { opacity: opacity * 1.5, ..Pen::new(curve.look.color, style::HAIRLINE) };
+        canvas.line(&upper, edge)?;
+        canvas.line(&lower, edge)?;
+    }
+    Ok(())
+}
+
+/// The names of the curves beside their right ends, moved apart where they would overlap.
+fn draw_labels(
+    canvas: &Canvas<'_>,
+    frame: &Frame,
+    x_axis: &Axis,
+    y_axis: &Axis,
+    curves: &[Curve],
+) -> Result<(), FigureError> {
+    let mut ends: Vec<(Point, &Curve)> = curves
+        .iter()
+        .filter_map(|curve| curve.points.last().map(|last| (last, curve)))
+        .map(|(last, curve)| ((frame.x(x_axis, last.x), frame.y(y_axis, last.y)), curve))
+        .collect();
+    ends.sort_by(|a, b| a.0.1.total_cmp(&b.0.1));
+    let wanted: Vec<f64> = ends.iter().map(|((_, y), _)| *y).collect();
+    let places = labels::spread(&wanted, LABEL_GAP, frame.top, frame.bottom());
+    let gap = places.windows(2).map(|pair| pair[1] - pair[0]).fold(LABEL_GAP, f64::min);
+    // Smaller letters rather than letters on top of each other.
+    let size = style::LABEL_SIZE.min(gap * style::LABEL_SIZE / LABEL_GAP);
+    for (((x, y), curve), label_y) in ends.into_iter().zip(places) {
+        let look = curve.look;
+        let marker_x = frame.right() + LABEL_START - 11.0;
+        let leader = [(x + style::RING_RADIUS + 1.0, y), (frame.right(), y), (marker_x - 8.0, label_y)];
+        canvas.line(&leader, Pen { opacity: 0.6, ..Pen::new(look.color, style::HAIRLINE) })?;
+        canvas.marker(look.marker, (marker_x, label_y), style::MARKER_RADIUS.min(size / 2.0), look.color, false)?;
+        let letters = Lettering { size, weight: Weight::Bold, color: look.text_color(), side: Side::Start };
+        canvas.text(&curve.label, (frame.right() + LABEL_START, label_y), letters)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,176 @@
+//! Who may launch when: scheduling modes that span subservers, and devices that several models share.
+
+use alloc::vec::Vec;
+
+use crate::ids::ModelIdx;
+
+/// Which subserver is asked first when only one of several may launch.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Order {
+    /// The model with the highest index first: it runs as soon as somebody waits there.
+    LargeFirst,
+    /// The model with the lowest index first: it runs until nobody waits there.
+    SmallFirst,
+    /// The models after the one that ran last, in turn.
+    Alternate,
+}
+
+/// How launches of different subservers depend on each other (the four scheduling modes; eager and delayed differ in thresholds only).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Coordination {
+    /// Subservers launch on their own: modes eager and delayed.
+    Independent,
+    /// Rounds: all models launch what waits, and no result counts before the slowest of the round is done.
+    StepSync,
+    /// One model at a time, in a stated order; the others' requests stall.
+    ModelSync(Order),
+}
+
+/// How a device that several models share runs them.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Sharing {
+    /// Forwards run side by side.
+    Overlapped,
+    /// One forward at a time, in a stated order.
+    Exclusive(Order),
+}
+
+/// A set of models, as a bit mask; at most 32 models.
+type ModelSet = u32;
+
+/// Decides which subservers a driver may ask for a launch, and in which order. Both drivers use it, so that a mode means the same in both.
+#[derive(Clone, Debug)]
+pub struct Coordinator {
+    coordination: Coordination,
+    /// Per model: those whose forward must not run at the same time.
+    conflicts: Vec<ModelSet>,
+    order: Vec<ModelIdx>,
+    alternate: bool,
+    /// Models whose step is in flight, from launch until its results are absorbed.
+    in_flight: ModelSet,
+    /// Models that occupy their device.
+    on_device: ModelSet,
+    /// Step-sync: models that have launched or declined in this round.
+    asked: ModelSet,
+}
+
+impl Coordinator {
+    /// The most models that one coordinator handles.
+    pub const MODELS_MAX: usize = 32;
+
+    /// A coordinator of `devices.len()` models, of which model i runs on device `devices[i]`.
+    ///
+    /// # Panics
+    /// If there are more than [`Self::MODELS_MAX`] models.
+    #[must_use]
+    pub fn new(coordination: Coordination, sharing: Sharing, devices: &[u16]) -> Self {
+        assert!(devices.len() <= Self::MODELS_MAX, "at most {} models", Self::MODELS_MAX);
+        let n = devices.len();
+        let conflicts = (0..n)
+            .map(|model| match (coordination, sharing) {
+                (Coordination::ModelSync(_), _) => (1_u32 << (n - 1) << 1).wrapping_sub(1),
+                (_, Sharing::Exclusive(_)) => {
+                    (0..n).filter(|&other| devices[other] == devices[model]).fold(0, |set, other| set | 1 << other)
+                }
+                (_, Sharing::Overlapped) => 1 << model,
+            })
+            .collect();
+        let stated = match (coordination, sharing) {
+            (Coordination::ModelSync(order), _) | (_, Sharing::Exclusive(order)) => order,
+            // On separate devices the order of launches at one instant changes nothing but the log.
+            _ => Order::LargeFirst,
+        };
+        let mut order: Vec<ModelIdx> = (0..n).map(|model| ModelIdx(model as u8)).collect();
+        if stated == Order::LargeFirst {
+            order.reverse();
+        }
+        Self {
+            coordination,
+            conflicts,
+            order,
+            alternate: stated == Order::Alternate,
+            in_flight: 0,
+            on_device: 0,
+            asked: 0,
+        }
+    }
+
+    /// The models in the order in which a driver must ask them, `position` counting from 0.
+    #[inline]
+    #[must_use]
+    pub fn order(&self, position: usize) -> ModelIdx {
+        self.order[position]
+    }
+
+    /// Whether `model` may be asked for a launch now.
+    #[inline]
+    #[must_use]
+    pub fn may_launch(&self, model: ModelIdx) -> bool {
+        let bit = 1 << model.0;
+        if self.in_flight & bit != 0 || self.on_device & self.conflicts[model.idx()] != 0 {
+            return false;
+        }
+        match self.coordination {
+            Coordination::Independent => true,
+            Coordination::StepSync => self.asked & bit == 0,
+            Coordination::ModelSync(_) => self.in_flight == 0,
+        }
+    }
+
+    /// `model` launched a step.
+    #[inline]
+    pub fn launched(&mut self, model: ModelIdx) {
+        let bit = 1 << model.0;
+        self.in_flight |= bit;
+        self.on_device |= bit;
+        self.asked |= bit;
+    }
+
+    /// `model` was asked and had nothing to launch.
+    #[inline]
+    pub fn declined(&mut self, model: ModelIdx) {
+        self.asked |= 1 << model.0;
+    }
+
+    /// The forward of `model` is over: its device is free for others.
+    #[inline]
+    pub fn left_device(&mut self, model: ModelIdx) {
+        self.on_device &= !(1 << model.0);
+    }
+
+    /// The results of `model`'s step are there. Whether they may be absorbed now; otherwise (step-sync) all of the round are absorbed
+    /// together when [`Self::round_is_over`] says so.
+    #[inline]
+    pub fn completed(&mut self, model: ModelIdx) -> bool {
+        self.in_flight &= !(1 << model.0);
+        if self.alternate {
+            self.rotate_after(model);
+        }
+        self.coordination != Coordination::StepSync
+    }
+
+    /// Step-sync: whether every model has been asked in this round and none runs any more.
+    #[inline]
+    #[must_use]
+    pub fn round_is_over(&self) -> bool {
+        self.in_flight == 0 && self.asked.count_ones() as usize == self.order.len()
+    }
+
+    /// Step-sync: the results of a round are absorbed, or new rows arrived while nothing ran; a new round begins.
+    pub fn begin_round(&mut self) {
+        self.asked = 0;
+    }
+
+    /// Whether rounds are kept.
+    #[inline]
+    #[must_use]
+    pub fn is_step_sync(&self) -> bool {
+        self.coordination == Coordination::StepSync
+    }
+
+    fn rotate_after(&mut self, model: ModelIdx) {
+        if let Some(position) = self.order.iter().position(|&other| other == model) {
+            self.order.rotate_left(position + 1);
+        }
+    }
+}

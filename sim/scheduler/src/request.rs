@@ -1,0 +1,75 @@
+//! A request's visit to one subserver, and the transitions that it may make.
+
+use crate::time::Timestamp;
+
+/// Where a visit stands. Ownership belongs to the visit, not to a flag on the request: two subservers may each hold one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum VisitState {
+    /// The subserver holds nothing of the request.
+    Absent,
+    /// The request is here but its KV does not fit yet.
+    Blocked,
+    /// The request's row waits for a launch.
+    Waiting,
+    /// A step in flight carries the request's row.
+    Running,
+    /// The request went to a peer; its KV stays here.
+    Pending,
+}
+
+impl VisitState {
+    /// Whether a visit may go from this state to `next`.
+    #[must_use]
+    pub const fn may_become(self, next: Self) -> bool {
+        use VisitState::{Absent, Blocked, Pending, Running, Waiting};
+        matches!(
+            (self, next),
+            (Absent | Pending, Blocked | Waiting)
+                | (Blocked, Waiting | Absent)
+                | (Waiting, Running | Absent)
+                | (Running, Waiting | Pending | Absent)
+                | (Pending, Absent)
+        )
+    }
+}
+
+/// A subserver's share of one request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Visit {
+    pub(crate) generation: u32,
+    pub(crate) state: VisitState,
+    /// The client gave up while a step carries the row.
+    pub(crate) cancelled: bool,
+    /// Tokens of the request that this subserver knows: prompt and committed output.
+    pub(crate) context_tokens: u32,
+    /// Tokens whose KV is kept here. Covers at most the whole context; a row covers at least the last token.
+    pub(crate) kv_tokens: u32,
+    /// Budget held for the request when KV is reserved ahead.
+    pub(crate) reserved_tokens: u32,
+    /// One more than the generation whose messages are to be thrown away on arrival; 0 if none.
+    pub(crate) tombstone: u32,
+    /// Counts first arrivals here; the latest arrival is preempted first.
+    pub(crate) admission: u64,
+    /// When the request arrived, for a request that waits for KV.
+    pub(crate) arrived_at: Timestamp,
+}
+
+impl Visit {
+    pub(crate) const ABSENT: Self = Self {
+        generation: 0,
+        state: VisitState::Absent,
+        cancelled: false,
+        context_tokens: 0,
+        kv_tokens: 0,
+        reserved_tokens: 0,
+        tombstone: 0,
+        admission: 0,
+        arrived_at: Timestamp::ZERO,
+    };
+
+    #[inline]
+    pub(crate) fn become_state(&mut self, next: VisitState) {
+        debug_assert!(self.state.may_become(next), "a visit went from {:?} to {next:?}", self.state);
+        self.state = next;
+    }
+}

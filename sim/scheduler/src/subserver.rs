@@ -1,0 +1,313 @@
+//! The subserver: the service around one model, with its three loops.
+
+mod client;
+mod decode;
+mod peer;
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use crate::event::{Input, Output};
+use crate::gate::{Gate, GateConfig};
+use crate::ids::{ModelIdx, RequestId, StepId};
+use crate::kv::{Kv, KvConfig};
+use crate::plan::{BatchSums, Origin, Row, RowKind, StepPlan};
+use crate::request::{Visit, VisitState};
+use crate::time::Timestamp;
+
+/// Which rows go first where one forward may not carry both kinds.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum FirstKind {
+    /// Extend and prefill rows.
+    Extend,
+    /// Decode rows.
+    Decode,
+}
+
+/// How a subserver behaves.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SubserverConfig {
+    /// The subserver's own model.
+    pub model: ModelIdx,
+    /// Models in the cooperating set.
+    pub n_models: usize,
+    /// When an idle subserver launches.
+    pub gate: GateConfig,
+    /// `None`: one forward carries every row that is ready. Otherwise extend rows (with prefill rows) and decode rows go in forwards of
+    /// their own, and this kind first.
+    pub first: Option<FirstKind>,
+    /// The KV budget.
+    pub kv: KvConfig,
+}
+
+/// Why a subserver wants to be woken.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum WakeReason {
+    /// The oldest row that the gate holds back will have waited for its longest time.
+    WaitEnds,
+}
+
+/// The service around one model: its three loops, its KV accounting, its batch gate. A state machine without clock, randomness, I/O or floats.
+///
+/// `handle_*` takes facts in, `poll_*` takes actions out. After every `handle_input` poll outputs until there are none; once everything
+/// that happened at an instant is handled, ask for a launch. A panic means that the driver broke this contract.
+#[derive(Clone, Debug)]
+pub struct Subserver {
+    model: ModelIdx,
+    n_models: usize,
+    gate: Gate,
+    first: Option<FirstKind>,
+    kv: Kv,
+    /// By slot.
+    visits: Vec<Visit>,
+    /// What each peer is known to have seen of a request, tokens: entry `slot * n_models + peer`.
+    seen_tokens: Vec<u32>,
+    /// Rows that wait, in the order in which they became ready.
+    ready: Vec<Row>,
+    ready_sums: BatchSums,
+    /// Rows of the step in flight; empty when idle.
+    running: Vec<Row>,
+    running_sums: BatchSums,
+    n_steps: u64,
+    n_admissions: u64,
+    outputs: VecDeque<Output>,
+}
+
+impl Subserver {
+    /// An idle subserver without requests.
+    #[must_use]
+    pub fn new(config: SubserverConfig) -> Self {
+        Self {
+            model: config.model,
+            n_models: config.n_models,
+            gate: Gate::new(config.gate),
+            first: config.first,
+            kv: Kv::new(config.kv),
+            visits: Vec::new(),
+            seen_tokens: Vec::new(),
+            ready: Vec::new(),
+            ready_sums: BatchSums::default(),
+            running: Vec::new(),
+            running_sums: BatchSums::default(),
+            n_steps: 0,
+            n_admissions: 0,
+            outputs: VecDeque::new(),
+        }
+    }
+
+    /// Takes in a fact that became true at `now`. Time must not go backwards.
+    #[inline]
+    pub fn handle_input(&mut self, now: Timestamp, input: Input<'_>) {
+        match input {
+            Input::StepFinished { step, outcomes } => self.handle_step_finished(now, step, outcomes),
+            Input::HandoffArrived { message, context_tokens_max } => {
+                self.handle_handoff_arrived(now, message, context_tokens_max);
+            }
+            Input::RequestArrived { request, context_tokens, context_tokens_max } => {
+                self.handle_request_arrived(now, request, context_tokens, context_tokens_max);
+            }
+            Input::RequestCancelled { request } => self.handle_request_cancelled(request),
+            Input::ActiveChanged { n } => self.gate.set_active(n),
+            // The gate looks at `now` itself; the fact only gives it an occasion.
+            Input::TimedOut => {}
+        }
+    }
+
+    /// The next thing that the driver must do.
+    #[inline]
+    pub fn poll_output(&mut self, _now: Timestamp) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When to come back with [`Input::TimedOut`] if nothing happens before, and why. `None` while a step is in flight.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<(Timestamp, WakeReason)> {
+        if self.is_in_flight() {
+            return None;
+        }
+        self.gate.wait_ends(|closed| self.oldest_held(closed)).map(|at| (at, WakeReason::WaitEnds))
+    }
+
+    /// The subserver's model.
+    #[must_use]
+    pub const fn model(&self) -> ModelIdx {
+        self.model
+    }
+
+    /// Whether a step is in flight.
+    #[inline]
+    #[must_use]
+    pub fn is_in_flight(&self) -> bool {
+        !self.running.is_empty()
+    }
+
+    /// The step in flight.
+    #[inline]
+    #[must_use]
+    pub fn running(&self) -> Option<StepPlan<'_>> {
+        self.is_in_flight().then(|| StepPlan {
+            step: StepId(self.n_steps - 1),
+            rows: &self.running,
+            sums: self.running_sums,
+        })
+    }
+
+    /// The rows that wait for a launch, oldest first.
+    #[must_use]
+    pub fn waiting(&self) -> &[Row] {
+        &self.ready
+    }
+
+    /// The requests that wait for KV, first come first.
+    pub fn blocked(&self) -> impl Iterator<Item = RequestId> + '_ {
+        self.kv.blocked.iter().map(|&(request, _)| request)
+    }
+
+    /// The threshold at the present number of active requests.
+    #[must_use]
+    pub const fn threshold_now(&self) -> u32 {
+        self.gate.threshold_now()
+    }
+
+    /// KV tokens kept here, or being written by the step in flight.
+    #[must_use]
+    pub const fn kv_used_tokens(&self) -> u64 {
+        self.kv.used_tokens
+    }
+
+    /// The KV budget, tokens.
+    #[must_use]
+    pub const fn kv_budget_tokens(&self) -> u64 {
+        self.kv.budget_tokens()
+    }
+
+    pub(crate) const fn waiting_sums(&self) -> BatchSums {
+        self.ready_sums
+    }
+
+    pub(crate) fn visits_in(&self, state: VisitState) -> impl Iterator<Item = &Visit> {
+        self.visits.iter().filter(move |visit| visit.state == state)
+    }
+
+    pub(crate) fn visit(&self, request: RequestId) -> Option<&Visit> {
+        self.visits.get(request.idx()).filter(|visit| visit.generation == request.generation)
+    }
+
+    fn oldest_held(&self, closed: crate::gate::Pass) -> Option<Timestamp> {
+        self.ready.iter().filter(|row| !closed.admits(row)).map(|row| row.ready_at).min()
+    }
+
+    /// The visit of `request`, grown into if its slot is new. The slot's former user must be gone.
+    fn visit_mut(&mut self, request: RequestId) -> &mut Visit {
+        let slot = request.idx();
+        if slot >= self.visits.len() {
+            self.visits.resize(slot + 1, Visit::ABSENT);
+            self.seen_tokens.resize((slot + 1) * self.n_models, 0);
+        }
+        let visit = &mut self.visits[slot];
+        if visit.generation != request.generation {
+            assert!(
+                visit.state == VisitState::Absent,
+                "{request} took a slot whose share at {} is not freed",
+                self.model
+            );
+            let tombstone = visit.tombstone;
+            *visit = Visit { generation: request.generation, tombstone, ..Visit::ABSENT };
+            let first = slot * self.n_models;
+            self.seen_tokens[first..first + self.n_models].fill(0);
+        }
+        visit
+    }
+
+    /// Lets a request in that is not here yet or pending: its row waits, or it waits for KV.
+    fn admit(
+        &mut self,
+        now: Timestamp,
+        request: RequestId,
+        origin: Origin,
+        context_tokens: u32,
+        context_tokens_max: u32,
+    ) {
+        let n_admissions = self.n_admissions;
+        let visit = self.visit_mut(request);
+        let was_absent = visit.state == VisitState::Absent;
+        visit.context_tokens = context_tokens;
+        if was_absent {
+            visit.admission = n_admissions;
+            self.n_admissions += 1;
+            if self.kv.reserves() {
+                let reserve = context_tokens_max.max(context_tokens);
+                let visit = &mut self.visits[request.idx()];
+                visit.reserved_tokens = reserve;
+                if !self.kv.blocked.is_empty() || !self.kv.can_reserve(reserve) {
+                    visit.arrived_at = now;
+                    visit.become_state(VisitState::Blocked);
+                    self.kv.blocked.push_back((request, origin));
+                    return;
+                }
+                self.kv.reserved_tokens += u64::from(reserve);
+            }
+        }
+        self.push_ready(request, origin, now);
+    }
+
+    /// Puts the row of `request` at the end of those that wait.
+    #[inline]
+    fn push_ready(&mut self, request: RequestId, origin: Origin, ready_at: Timestamp) {
+        let visit = &mut self.visits[request.idx()];
+        visit.become_state(VisitState::Waiting);
+        // A row covers at least the last token: KV kept for it (after a token was dropped and none came instead) is written anew.
+        let kept = visit.kv_tokens.min(visit.context_tokens - 1);
+        self.kv.used_tokens -= u64::from(visit.kv_tokens - kept);
+        visit.kv_tokens = kept;
+        let row = make_row(request, origin, ready_at, visit.context_tokens, kept);
+        self.ready_sums.add(&row);
+        self.ready.push(row);
+    }
+
+    /// Frees the share of `request` and lets in those who waited for it.
+    fn release(&mut self, request: RequestId) {
+        let visit = &mut self.visits[request.idx()];
+        let freed_tokens = visit.kv_tokens;
+        let reserved = if visit.state == VisitState::Blocked { 0 } else { visit.reserved_tokens };
+        visit.become_state(VisitState::Absent);
+        visit.kv_tokens = 0;
+        visit.reserved_tokens = 0;
+        visit.cancelled = false;
+        self.kv.used_tokens -= u64::from(freed_tokens);
+        self.kv.reserved_tokens -= u64::from(reserved);
+        self.outputs.push_back(Output::Release { request, freed_tokens });
+        self.admit_blocked();
+    }
+
+    fn admit_blocked(&mut self) {
+        while let Some(&(request, origin)) = self.kv.blocked.front() {
+            let visit = &self.visits[request.idx()];
+            if !self.kv.can_reserve(visit.reserved_tokens) {
+                break;
+            }
+            self.kv.reserved_tokens += u64::from(visit.reserved_tokens);
+            // The admission delay, and the gate's longest wait, include the wait for KV.
+            let arrived_at = visit.arrived_at;
+            self.kv.blocked.pop_front();
+            self.push_ready(request, origin, arrived_at);
+        }
+    }
+}
+
+#[inline]
+pub(crate) fn make_row(
+    request: RequestId,
+    origin: Origin,
+    ready_at: Timestamp,
+    context_tokens: u32,
+    kv_tokens: u32,
+) -> Row {
+    let new_tokens = context_tokens - kv_tokens;
+    let kind = match (kv_tokens, new_tokens) {
+        (0, _) => RowKind::Prefill,
+        (_, 1) => RowKind::Decode,
+        _ => RowKind::Extend,
+    };
+    Row { request, ready_at, new_tokens, kv_tokens, kind, origin }
+}

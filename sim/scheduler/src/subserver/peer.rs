@@ -1,0 +1,68 @@
+//! The inter-model loop: peer requests come in, and go out.
+
+use crate::event::{HandoffStatus, Output, PeerRequest};
+use crate::ids::{ModelIdx, RequestId};
+use crate::plan::Origin;
+use crate::request::VisitState;
+use crate::subserver::Subserver;
+use crate::time::Timestamp;
+
+impl Subserver {
+    #[inline]
+    pub(super) fn handle_handoff_arrived(&mut self, now: Timestamp, message: PeerRequest, context_tokens_max: u32) {
+        let PeerRequest { request, from, status, context_tokens, .. } = message;
+        match status {
+            HandoffStatus::Active => {
+                let visit = self.visit_mut(request);
+                if visit.tombstone == request.generation.wrapping_add(1) {
+                    return;
+                }
+                assert!(
+                    matches!(visit.state, VisitState::Absent | VisitState::Pending),
+                    "{request} was handed to {} while it is {:?} there",
+                    self.model,
+                    self.visits[request.idx()].state
+                );
+                self.seen_tokens[request.idx() * self.n_models + from.idx()] = context_tokens;
+                self.admit(now, request, Origin::Peer, context_tokens, context_tokens_max);
+            }
+            HandoffStatus::Finished => {
+                let known = self.visits.get(request.idx());
+                if known
+                    .is_some_and(|visit| visit.generation == request.generation && visit.state == VisitState::Pending)
+                {
+                    self.release(request);
+                }
+            }
+        }
+    }
+
+    /// Hands the request to `to`: it becomes pending here and its KV stays.
+    #[inline]
+    pub(super) fn hand_off(&mut self, request: RequestId, to: ModelIdx) {
+        assert!(to != self.model && to.idx() < self.n_models, "{request} was handed from {} to {to}", self.model);
+        let visit = &mut self.visits[request.idx()];
+        visit.become_state(VisitState::Pending);
+        let context_tokens = visit.context_tokens;
+        let seen = &mut self.seen_tokens[request.idx() * self.n_models + to.idx()];
+        let suffix_start = core::mem::replace(seen, context_tokens);
+        let message =
+            PeerRequest { request, from: self.model, status: HandoffStatus::Active, context_tokens, suffix_start };
+        self.outputs.push_back(Output::SendHandoff { to, message });
+    }
+
+    /// Tells every peer that the request is complete, so that each frees its share.
+    pub(super) fn announce_finished(&mut self, request: RequestId, context_tokens: u32) {
+        self.outputs.push_back(Output::ReportFinished { request });
+        for to in (0..self.n_models).map(|model| ModelIdx(model as u8)).filter(|&to| to != self.model) {
+            let message = PeerRequest {
+                request,
+                from: self.model,
+                status: HandoffStatus::Finished,
+                context_tokens,
+                suffix_start: context_tokens,
+            };
+            self.outputs.push_back(Output::SendHandoff { to, message });
+        }
+    }
+}

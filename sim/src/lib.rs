@@ -1,0 +1,8 @@
+//! Discrete-event simulator and analytical model of token-level LLM routing.
+
+pub mod cost;
+pub mod engine;
+pub mod policy;
+pub mod rng;
+pub mod stats;
+pub mod workload;
