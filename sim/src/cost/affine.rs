@@ -24,8 +24,8 @@ impl AffineLatency {
     /// The four coefficients, in the units of a scenario file: milliseconds, but microseconds per KV token.
     ///
     /// # Errors
-    /// If a coefficient is negative or not finite, or if a step could take no time at all because `fixed_ms`, `per_row_ms`
-    /// and `per_new_token_ms` are all 0.
+    /// If a coefficient is negative or not finite, or if a step could take no time at all because `fixed_ms`,
+    /// `per_row_ms` and `per_new_token_ms` are all 0.
     pub fn new(
         fixed_ms: f64,
         per_row_ms: f64,

@@ -12,7 +12,8 @@
 pub struct Buckets(Vec<u32>);
 
 impl Buckets {
-    /// Buckets from captured row counts in any order; zeros and repetitions are dropped. Without any, nothing is padded.
+    /// Buckets from captured row counts in any order; zeros and repetitions are dropped. Without any, nothing is
+    /// padded.
     #[must_use]
     pub fn new(mut rows: Vec<u32>) -> Self {
         rows.retain(|&rows| rows > 0);
@@ -36,7 +37,8 @@ impl Buckets {
     }
 }
 
-/// The powers of two up to 256 and, from 16 on, the sizes halfway between them: at most a third of a large batch is padding.
+/// The powers of two up to 256 and, from 16 on, the sizes halfway between them: beyond 16 rows, less than a third of a
+/// batch is padding.
 impl Default for Buckets {
     fn default() -> Self {
         Self(vec![1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256])

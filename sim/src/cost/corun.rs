@@ -46,11 +46,12 @@ impl CorunRates {
         Ok(Self { n_models: 2, pairs: vec![None, first, second, None] })
     }
 
-    /// The rates that `profile` measured on `device` (`None`: its only one), between any two of `models`, each given as its
-    /// name and its graph setting.
+    /// The rates that `profile` measured on `device` (`None`: its only one), between any two of `models`, each given as
+    /// its name and its graph setting.
     ///
-    /// Measured points rarely fill a grid. A pair of row counts that was not measured takes the rate of the point nearest in
-    /// log2(rows) and log2(peer rows), the mean if several are equally near; in between, rates are interpolated bilinearly.
+    /// Measured points rarely fill a grid. A pair of row counts that was not measured takes the rate of the point
+    /// nearest in log2(rows) and log2(peer rows), the mean if several are equally near; in between, rates are
+    /// interpolated bilinearly.
     ///
     /// # Errors
     /// If a pair was not measured in both directions.

@@ -35,8 +35,8 @@ impl HopLatency {
         Ok(Self(Hops::Constant(round_ns(us * NS_PER_US))))
     }
 
-    /// The hops that `profile` measured from `device` (`None`: its only one) between the models of these names. A row that
-    /// names both models counts more than one for any two. `None` if the profile has no hops at all.
+    /// The hops that `profile` measured from `device` (`None`: its only one) between the models of these names. A row
+    /// that names both models counts more than one for any two. `None` if the profile has no hops at all.
     ///
     /// # Errors
     /// If some hops were measured, but none that fits a pair of models.

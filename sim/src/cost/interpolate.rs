@@ -1,7 +1,7 @@
 //! Linear interpolation on an axis.
 
-/// The place of `x` on a non-empty ascending `axis`: the index before it and how far it is on the way to the next, from 0
-/// to below 1. Outside, the nearer end.
+/// The place of `x` on a non-empty ascending `axis`: the index before it and how far it is on the way to the next, from
+/// 0 to below 1. Outside, the nearer end.
 #[inline]
 pub(super) fn bracket(axis: &[f64], x: f64) -> (usize, f64) {
     let after = axis.partition_point(|&knot| knot <= x);

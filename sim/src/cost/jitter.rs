@@ -9,10 +9,10 @@ use crate::rng::Stream;
 
 /// A random factor with mean 1 on every step time: none, or lognormal.
 ///
-/// The lognormal distribution is cut into 4096 parts of equal probability, and each draw is the mean of one of them. That
-/// keeps the mean exact, costs one 32-bit draw and one multiplication a step, and gives the same numbers whatever the order
-/// of other draws. What is lost is the spread within a part: the coefficient of variation comes out 0.002 % low at 0.1,
-/// 0.2 % low at 1 and 5 % low at 3, where the rare long steps of the last part count most.
+/// The lognormal distribution is cut into 4096 parts of equal probability, and each draw is the mean of one of them.
+/// That keeps the mean exact, costs one 32-bit draw and one multiplication a step, and gives the same numbers whatever
+/// the order of other draws. What is lost is the spread within a part: the coefficient of variation comes out 0.002 %
+/// low at 0.1, 0.2 % low at 1 and 5 % low at 3, where the rare long steps of the last part count most.
 ///
 /// ```
 /// use handoff_sim::cost::Jitter;
@@ -59,11 +59,12 @@ impl Jitter {
         Ok(Self { cv, factors: Some(factors(cv)) })
     }
 
-    /// The jitter of a model's steps with the given graph setting, as `profile` measured it on `device` (`None`: its only
-    /// one).
+    /// The jitter of a model's steps with the given graph setting, as `profile` measured it on `device` (`None`: its
+    /// only one).
     ///
-    /// A lognormal has ln(p99 / p50) = 2.326 x sigma and cv = sqrt(exp(sigma^2) - 1). The median of sigma over the points is
-    /// taken, so that single disturbed points do not matter. Without points that have both percentiles there is no jitter.
+    /// A lognormal has ln(p99 / p50) = 2.326 x sigma and cv = sqrt(exp(sigma^2) - 1). The median of sigma over the
+    /// points is taken, so that single disturbed points do not matter. Without points that have both percentiles there
+    /// is no jitter.
     ///
     /// # Errors
     /// If the device is not in the profile, or if the spread is too wild to be jitter.

@@ -14,9 +14,9 @@
 //! measured, says that it extrapolated, or is a [`LookupError`] that names what the profile holds instead. A time that
 //! nobody measured never enters silently.
 //!
-//! Jitter is separate from the latency because constant step times with a common divisor bias admission delays: returning
-//! requests then meet the peer's step at a lattice of phases instead of at all of them. Always simulate with some jitter
-//! when a result is compared with a real machine.
+//! Jitter is separate from the latency because constant step times with a common divisor bias admission delays:
+//! returning requests then meet the peer's step at a lattice of phases instead of at all of them. Always simulate with
+//! some jitter when a result is compared with a real machine.
 
 mod affine;
 mod bucket;

@@ -12,10 +12,10 @@
 //! | `hop` | a peer request, from send to receipt | `model` and `peer_model`, or neither: any two models |
 //! | `host` | a part of the loops around a forward | `model`: `launch`, `loop` or `message`, the part |
 //!
-//! `new_tokens` and `kv_tokens` are per row of the batch: `rows` = 4, `new_tokens` = 8, `kv_tokens` = 512 is a forward over
-//! 32 new tokens of four requests that have each kept 512. `rate` is the time of a step alone over its time beside the peer.
-//! `mean_us` is required (for `corun` optional: the time beside the peer), `p50_us`, `p99_us` and `repeats` are optional.
-//! Times are microseconds.
+//! `new_tokens` and `kv_tokens` are per row of the batch: `rows` = 4, `new_tokens` = 8, `kv_tokens` = 512 is a forward
+//! over 32 new tokens of four requests that have each kept 512. `rate` is the time of a step alone over its time beside
+//! the peer. `mean_us` is required (for `corun` optional: the time beside the peer), `p50_us`, `p99_us` and `repeats`
+//! are optional. Times are microseconds.
 
 mod error;
 mod read;

@@ -7,10 +7,10 @@ use super::{
 /// max(bytes / bandwidth, operations / rate) / tensor-parallel devices + overhead (Williams, Waterman, Patterson, CACM
 /// 52(4), 2009).
 ///
-/// - bytes = weights read once a step + kept KV read once + KV of the new tokens written. Activations are left out: they
-///   stay in cache at the batch sizes of decoding.
-/// - operations = 2 x weights of the layers x new tokens + 2 x weights of the head x rows (only a row's last token needs
-///   logits) + attention.
+/// - bytes = weights read once a step + kept KV read once + KV of the new tokens written. Activations are left out:
+///   they stay in cache at the batch sizes of decoding.
+/// - operations = 2 x weights of the layers x new tokens + 2 x weights of the head x rows (only a row's last token
+///   needs logits) + attention.
 /// - attention = 4 x layers x heads x head width for each pair of a new token and a token that it sees. A batch shape
 ///   knows sums only, so the kept prefix is taken as equal in all rows, and the new tokens of extend rows too.
 /// - tensor parallelism divides both by the number of devices. Its communication belongs into the overhead.
@@ -116,8 +116,8 @@ mod tests {
 
     #[test]
     fn counts_bytes() {
-        // Layer: q, o of 2 each, k, v of 2 each, three of 2 in the feed-forward layer: 14. Head: 6. So 40 bytes of weights,
-        // and 4 bytes of KV a token: 40 + 4 x (10 + 2) = 88 bytes at one byte a nanosecond.
+        // Layer: q, o of 2 each, k, v of 2 each, three of 2 in the feed-forward layer: 14. Head: 6. So 40 bytes of
+        // weights, and 4 bytes of KV a token: 40 + 4 x (10 + 2) = 88 bytes at one byte a nanosecond.
         let shape = BatchShape::decode(2, 5);
         assert_eq!(roofline(1e9, 1e30).step_ns(&shape), 88.0);
     }

@@ -12,8 +12,8 @@ pub struct RouterLatency {
 }
 
 impl RouterLatency {
-    /// The router that `profile` measured on `device` (`None`: its only one) after steps of `model`, with CUDA graphs or
-    /// without. `None` if the model has no `router` rows.
+    /// The router that `profile` measured on `device` (`None`: its only one) after steps of `model`, with CUDA graphs
+    /// or without. `None` if the model has no `router` rows.
     ///
     /// # Errors
     /// If the router was measured with the other graph setting only.

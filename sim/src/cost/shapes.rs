@@ -1,6 +1,7 @@
 //! Catalogue of model shapes and devices for the roofline.
 
-/// The shape of a dense decoder with grouped-query attention and a gated feed-forward layer, 2 bytes a weight and KV value.
+/// The shape of a dense decoder with grouped-query attention and a gated feed-forward layer, 2 bytes a weight and KV
+/// value.
 ///
 /// Norms and biases are left out: together they are below 0.1 % of the weights of every model here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,8 +61,8 @@ impl ModelShape {
         u64::from(self.layers) * (attention + feed_forward)
     }
 
-    /// Weights of the output head: they work on one token a row, the last. A tied head is the embedding table itself; of an
-    /// untied embedding only single rows are read, which is left out.
+    /// Weights of the output head: they work on one token a row, the last. A tied head is the embedding table itself;
+    /// of an untied embedding only single rows are read, which is left out.
     #[must_use]
     pub fn head_weights(&self) -> u64 {
         u64::from(self.vocabulary) * u64::from(self.hidden)

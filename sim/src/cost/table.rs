@@ -38,35 +38,36 @@ impl Selection {
 ///
 /// # Within the measured range
 ///
-/// A point is written as (rows, extra new tokens, extra KV tokens), the last two summed over the batch: new tokens beyond
-/// one a row, and KV tokens beyond the *reference* of so many a row, the KV length at which most decodes were measured.
-/// In these coordinates a plain decode at the reference is (rows, 0, 0), and all decodes at it form the *base curve*.
+/// A point is written as (rows, extra new tokens, extra KV tokens), the last two summed over the batch: new tokens
+/// beyond one a row, and KV tokens beyond the *reference* of so many a row, the KV length at which most decodes were
+/// measured. In these coordinates a plain decode at the reference is (rows, 0, 0), and all decodes at it form the *base
+/// curve*.
 ///
 /// - At a measured row count, the points form a grid over extra new and extra KV tokens, and the value is interpolated
 ///   bilinearly. A node of the grid that was not measured is filled in as if the two extras added up.
-/// - An extra that was not measured at this row count follows a curve pooled from all row counts: the mean difference to
-///   the base, over the *total* extra. So points at one row inform a batch of eight, and 100 tokens cost the same in one
-///   extend as in two. This part is added to the grid's last value.
-/// - Between two measured row counts the values are interpolated linearly, each row count being asked for the same extra
-///   per row as far as its own grid goes and for the same total beyond. Where all corners of a cell were measured, this is
-///   multilinear in rows, new tokens per row and KV tokens per row, and exact for every cost that is affine in rows, total
-///   new tokens and total KV tokens.
+/// - An extra that was not measured at this row count follows a curve pooled from all row counts: the mean difference
+///   to the base, over the *total* extra. So points at one row inform a batch of eight, and 100 tokens cost the same in
+///   one extend as in two. This part is added to the grid's last value.
+/// - Between two measured row counts the values are interpolated linearly. Each of the two is asked for the same extra
+///   per row as far as the grids of both go, and for the same total beyond. Where all corners of a cell were measured,
+///   this is multilinear in rows, new tokens per row and KV tokens per row; and a cost that is affine in rows, total
+///   new tokens and total KV tokens comes out exactly.
 ///
-/// With CUDA graphs the rows are padded to the captured size first. A padding row computes one token and reads no KV, so
-/// the extra new tokens stay, and the KV that is missing to the reference makes room for more.
+/// With CUDA graphs the rows are padded to the captured size first. A padding row computes one token and reads no KV,
+/// so the extra new tokens stay, and the KV that is missing to the reference makes room for more.
 ///
 /// # Noise
 ///
-/// More new tokens or more KV never make a step faster, whatever was measured: pooled curves are made monotone by pooling
-/// adjacent violators (least squares), and in the grid of a row count a value below an earlier one is raised to it. Rows
-/// are left as measured, since kernels do change with the batch size.
+/// More new tokens or more KV never make a step faster, whatever was measured: pooled curves are made monotone by
+/// pooling adjacent violators (least squares), and in the grid of a row count a value below an earlier one is raised to
+/// it. Rows are left as measured, since kernels do change with the batch size.
 ///
 /// # Beyond the measured range
 ///
-/// Outside, the value is the larger of the last measured point and the roofline of the model on the device, and is marked
-/// `extrapolated`. A model or device that the catalogue does not know has no roofline: then it is the last measured point.
-/// Less KV than the least measured is no extrapolation: the step takes as long as with the least measured, which is an
-/// upper bound, and too high by at most the time that the missing KV would take.
+/// Outside, the value is the larger of the last measured point and the roofline of the model on the device, and is
+/// marked `extrapolated`. A model or device that the catalogue does not know has no roofline: then it is the last
+/// measured point. Less KV than the least measured is no extrapolation: the step takes as long as with the least
+/// measured, which is an upper bound, and too high by at most the time that the missing KV would take.
 #[derive(Clone, Debug)]
 pub struct TableLatency {
     decode: Table,
@@ -84,7 +85,8 @@ impl TableLatency {
     /// The step latency that `profile` tells for `selection`.
     ///
     /// # Errors
-    /// If the profile does not have the device, the model, or decodes with the graph setting; the error names what it has.
+    /// If the profile does not have the device, the model, or decodes with the graph setting; the error names what it
+    /// has.
     pub fn from_profile(profile: &Profile, selection: &Selection) -> Result<Self, LookupError> {
         let device = profile.device(selection.device.as_deref())?;
         let decode = Table::new(profile, device, selection, selection.graph)?;
@@ -99,8 +101,8 @@ impl TableLatency {
         Ok(Self { decode, extend, roofline })
     }
 
-    /// Replaces the roofline that bounds extrapolated values, for a model or device that the catalogue does not know, or
-    /// for several devices.
+    /// Replaces the roofline that bounds extrapolated values, for a model or device that the catalogue does not know,
+    /// or for several devices.
     #[must_use]
     pub fn with_roofline(mut self, roofline: RooflineLatency) -> Self {
         self.roofline = Some(roofline);

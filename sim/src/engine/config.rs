@@ -67,9 +67,12 @@ pub struct EngineConfig {
 
 impl EngineConfig {
     /// Time in ns that a message with `suffix_tokens` tokens takes between two subservers.
+    #[inline]
     #[must_use]
     pub fn hop_ns(&self, suffix_tokens: u32) -> u64 {
-        let transfer = self.hop_bytes_per_ns.map_or(0.0, |rate| f64::from(suffix_tokens) * 4.0 / rate);
-        self.hop_ns + transfer.round() as u64
+        match self.hop_bytes_per_ns {
+            None => self.hop_ns,
+            Some(rate) => self.hop_ns + (f64::from(suffix_tokens) * 4.0 / rate).round() as u64,
+        }
     }
 }

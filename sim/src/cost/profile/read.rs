@@ -149,8 +149,8 @@ impl<'a> Records<'a> {
         if !is_there {
             return Ok(None);
         }
-        // The reader's own line numbers stop at the end of the record before: blank lines between the two, and the second
-        // half of a CRLF, are still ahead of its position.
+        // The reader's own line numbers stop at the end of the record before: blank lines between the two, and the
+        // second half of a CRLF, are still ahead of its position.
         let bytes = self.text.as_bytes();
         let mut start = record.position().map_or(0, |position| position.byte() as usize).min(bytes.len());
         while matches!(bytes.get(start), Some(b'\n' | b'\r')) {

@@ -28,6 +28,9 @@ pub(super) struct Lattice {
     /// Row counts of the planes, ascending.
     rows: Vec<f64>,
     planes: Vec<Plane>,
+    /// How far the grids of a plane and the next both go, per row, below and above 0.
+    shared_new: Vec<(f64, f64)>,
+    shared_kv: Vec<(f64, f64)>,
     new_curve: Curve,
     kv_curve: Curve,
 }
@@ -59,67 +62,98 @@ impl Lattice {
         let differences = new_differences(&measured, &base, &kv_curve);
         let new_curve = Curve::pooled(&differences);
 
-        let plane = |(rows, measured)| Plane::new(measured, base.at(rows), &new_curve, &kv_curve);
+        let rows: Vec<f64> = measured.keys().map(|&rows| f64::from(rows)).collect();
+        let planes: Vec<Plane> = measured
+            .iter()
+            .map(|(&rows, measured)| Plane::new(measured, base.at(rows), &new_curve, &kv_curve))
+            .collect();
+        let shared = |axis: fn(&Plane) -> &[f64]| -> Vec<(f64, f64)> {
+            let per_row = |idx: usize| {
+                let (min, max) = ends(axis(&planes[idx]));
+                (min / rows[idx], max / rows[idx])
+            };
+            let both = |idx: usize| {
+                let ((min, max), (next_min, next_max)) = (per_row(idx), per_row(idx + 1));
+                (min.max(next_min), max.min(next_max))
+            };
+            (1..rows.len()).map(|next_idx| both(next_idx - 1)).collect()
+        };
         Some(Self {
             reference_kv: f64::from(reference_kv),
-            rows: measured.keys().map(|&rows| f64::from(rows)).collect(),
-            planes: measured.iter().map(|(&rows, measured)| plane((rows, measured))).collect(),
+            shared_new: shared(|plane| &plane.extra_new),
+            shared_kv: shared(|plane| &plane.extra_kv),
+            rows,
+            planes,
             new_curve,
             kv_curve,
         })
     }
 
-    /// Nanoseconds of a step of `rows` rows with `extra_new` tokens beyond one a row on `kv_tokens` in all, and whether that
-    /// is beyond what was measured.
+    /// Nanoseconds of a step of `rows` rows with `extra_new` tokens beyond one a row on `kv_tokens` in all, and whether
+    /// that is beyond what was measured.
     #[inline]
     pub(super) fn at(&self, rows: u32, extra_new: f64, kv_tokens: f64) -> (f64, bool) {
         let rows = f64::from(rows);
         let extra_kv = kv_tokens - rows * self.reference_kv;
         let (idx, weight) = bracket(&self.rows, rows);
-        let is_outside = rows < self.rows[0] || rows > self.rows[self.rows.len() - 1];
-        let (ns, is_beyond) = self.plane_at(idx, rows, extra_new, extra_kv);
         if weight == 0.0 {
+            let is_outside = rows != self.rows[idx];
+            let (ns, is_beyond) = self.plane_at(idx, extra_new, extra_kv);
             return (ns, is_beyond || is_outside);
         }
-        let (next_ns, next_is_beyond) = self.plane_at(idx + 1, rows, extra_new, extra_kv);
+        let new = Spread::new(extra_new, rows, self.shared_new[idx]);
+        let kv = Spread::new(extra_kv, rows, self.shared_kv[idx]);
+        let at = |idx: usize| self.plane_at(idx, new.over(self.rows[idx]), kv.over(self.rows[idx]));
+        let ((ns, is_beyond), (next_ns, next_is_beyond)) = (at(idx), at(idx + 1));
         (ns + (next_ns - ns) * weight, is_beyond || next_is_beyond)
     }
 
     #[inline]
-    fn plane_at(&self, idx: usize, rows: f64, extra_new: f64, extra_kv: f64) -> (f64, bool) {
+    fn plane_at(&self, idx: usize, extra_new: f64, extra_kv: f64) -> (f64, bool) {
         let plane = &self.planes[idx];
-        let stretch = self.rows[idx] / rows;
-        let (own_new, further_new) = split(extra_new, stretch, 0.0, plane.extra_new[plane.extra_new.len() - 1]);
-        let (own_kv, further_kv) =
-            split(extra_kv, stretch, plane.extra_kv[0], plane.extra_kv[plane.extra_kv.len() - 1]);
+        let (new_min, new_max) = ends(&plane.extra_new);
+        let (kv_min, kv_max) = ends(&plane.extra_kv);
+        let own_new = extra_new.clamp(new_min, new_max);
+        let own_kv = extra_kv.clamp(kv_min, kv_max);
         let mut ns = plane.at(own_new, own_kv);
         let mut is_beyond = false;
-        if further_new > 0.0 {
-            let end = own_new + further_new;
-            ns += self.new_curve.at(end) - self.new_curve.at(own_new);
-            is_beyond |= end > self.new_curve.end();
+        if extra_new > own_new {
+            ns += self.new_curve.at(extra_new) - self.new_curve.at(own_new);
+            is_beyond |= extra_new > self.new_curve.end();
         }
-        if further_kv != 0.0 {
-            let end = own_kv + further_kv;
-            ns += self.kv_curve.at(end) - self.kv_curve.at(own_kv);
-            is_beyond |= end > self.kv_curve.end() && further_kv > 0.0;
+        if extra_kv != own_kv {
+            ns += self.kv_curve.at(extra_kv) - self.kv_curve.at(own_kv);
+            is_beyond |= extra_kv > own_kv && extra_kv > self.kv_curve.end();
         }
         (ns, is_beyond)
     }
 }
 
-/// Splits an extra of a batch for a plane of `stretch` times as many rows, whose own grid goes from `min` <= 0 to
-/// `max` >= 0: a part within it, in proportion to the rows, and what is left beyond, as a total.
-#[inline]
-fn split(extra: f64, stretch: f64, min: f64, max: f64) -> (f64, f64) {
-    let stretched = extra * stretch;
-    if stretched > max {
-        (max, extra - max / stretch)
-    } else if stretched < min {
-        (min, extra - min / stretch)
-    } else {
-        (stretched, 0.0)
+/// An extra of a batch, for look-ups at other row counts: a part in proportion to the rows and the rest as a total.
+#[derive(Clone, Copy)]
+struct Spread {
+    per_row: f64,
+    rest: f64,
+}
+
+impl Spread {
+    /// `shared` is how far, per row, the grids of both neighbouring row counts go, below and above 0.
+    #[inline]
+    fn new(extra: f64, rows: f64, shared: (f64, f64)) -> Self {
+        let per_row = (extra / rows).clamp(shared.0, shared.1);
+        Self { per_row, rest: extra - per_row * rows }
     }
+
+    #[inline]
+    fn over(self, rows: f64) -> f64 {
+        self.per_row * rows + self.rest
+    }
+}
+
+/// First and last of a non-empty axis.
+#[inline]
+fn ends(axis: &[f64]) -> (f64, f64) {
+    (axis[0], axis[axis.len() - 1])
 }
 
 impl Plane {
@@ -221,8 +255,8 @@ impl BaseCurve {
     }
 }
 
-/// What extra KV tokens take: decodes against the base and, of KV lengths without a decode, extends against the extend at
-/// the reference.
+/// What extra KV tokens take: decodes against the base and, of KV lengths without a decode, extends against the extend
+/// at the reference.
 fn kv_differences(measured: &BTreeMap<u32, Measured>, base: &BaseCurve) -> Vec<(i64, f64)> {
     let mut differences = Vec::new();
     for (&rows, points) in measured {
@@ -238,8 +272,8 @@ fn kv_differences(measured: &BTreeMap<u32, Measured>, base: &BaseCurve) -> Vec<(
     differences
 }
 
-/// What extra new tokens take: extends at the reference against the base and, of new tokens without such an extend, extends
-/// at other KV lengths, less what their KV takes.
+/// What extra new tokens take: extends at the reference against the base and, of new tokens without such an extend,
+/// extends at other KV lengths, less what their KV takes.
 fn new_differences(measured: &BTreeMap<u32, Measured>, base: &BaseCurve, kv_curve: &Curve) -> Vec<(i64, f64)> {
     let mut differences = Vec::new();
     for (&rows, points) in measured {
