@@ -46,15 +46,18 @@ fn repository(workspace: &Path) -> Option<PathBuf> {
     own.then(|| PathBuf::from(git_folder))
 }
 
-/// Reruns when HEAD moves: by a checkout, by a commit on its branch, or by a packing of references. Only paths that
-/// exist are named, because cargo takes a missing one for an eternal change.
+/// Reruns when HEAD moves: by a checkout, by a commit on its branch, or by a packing of references.
 fn watch_head(workspace: &Path, git_folder: &Path) {
     let branch = git(workspace, &["symbolic-ref", "--quiet", "HEAD"]);
     let reference = branch.and_then(|name| git(workspace, &["rev-parse", "--git-path", &name]));
     let packed = git(workspace, &["rev-parse", "--git-path", "packed-refs"]);
     let paths = [Some(git_folder.join("HEAD")), reference.map(PathBuf::from), packed.map(PathBuf::from)];
-    for path in paths.into_iter().flatten().map(|path| workspace.join(path)).filter(|path| path.exists()) {
-        watch(&path);
+    for path in paths.into_iter().flatten().map(|path| workspace.join(path)) {
+        // Cargo takes a missing path for an eternal change. A branch without commits, or one that is only packed, has
+        // no file yet: the folder where the next commit will put it changes then.
+        if let Some(existing) = path.ancestors().find(|path| path.exists()).filter(|path| *path != git_folder) {
+            watch(existing);
+        }
     }
 }
 

@@ -1,2 +1,34 @@
-//! The command line of Handoff.
-fn main() {}
+//! The command line of Handoff: `handoff simulate | sweep | plot`.
+
+mod cli;
+mod failure;
+mod figure;
+mod input;
+mod interrupt;
+mod output;
+mod plot;
+mod simulate;
+mod sweep;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Cli, Command};
+
+fn main() -> ExitCode {
+    // Wrong arguments end here: clap prints them and exits with status 2.
+    let cli = Cli::parse();
+    let done = match cli.command {
+        Command::Simulate(arguments) => simulate::run(&arguments),
+        Command::Sweep(arguments) => sweep::run(&arguments),
+        Command::Plot(arguments) => plot::run(&arguments),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            failure.exit_code()
+        }
+    }
+}

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use handoff_scheduler::{
-    Coordination, Destination, GateConfig, Hold, KvConfig, KvFull, ModelIdx, Origin, RequestId, Row, RowKind, Sharing, Threshold,
-    Timestamp,
+    Coordination, Destination, GateConfig, Hold, KvConfig, KvFull, ModelIdx, Origin, RequestId, Row, RowKind, Sharing,
+    Threshold, Timestamp,
 };
 use handoff_sim::cost::{BatchShape, ConstantLatency, HostCost, Jitter, StepLatency};
 use handoff_sim::engine::{EngineConfig, ModelConfig, Window, replicate};
@@ -72,8 +72,9 @@ fn bare_loop(policy: &dyn Policy, costs: &[Arc<dyn StepLatency>; 2], concurrency
         kind: RowKind::Decode,
         origin: Origin::Resident,
     };
-    let mut routes: Vec<Route> =
-        (0..concurrency).map(|slot| Route::new(OUTPUT_TOKENS, Stream::new(1, Purpose::Route, slot.into()), slot.into())).collect();
+    let mut routes: Vec<Route> = (0..concurrency)
+        .map(|slot| Route::new(OUTPUT_TOKENS, Stream::new(1, Purpose::Route, slot.into()), slot.into()))
+        .collect();
     let mut n_arrived = u64::from(concurrency);
     let mut waiting = [(0..concurrency).map(row).collect::<Vec<Row>>(), Vec::new()];
     let mut running: [Vec<Row>; 2] = [Vec::new(), Vec::new()];
@@ -92,7 +93,8 @@ fn bare_loop(policy: &dyn Policy, costs: &[Arc<dyn StepLatency>; 2], concurrency
                         Destination::Finished => {
                             finished += 1;
                             let slot = row.request.idx();
-                            routes[slot] = Route::new(OUTPUT_TOKENS, Stream::new(1, Purpose::Route, n_arrived), n_arrived);
+                            routes[slot] =
+                                Route::new(OUTPUT_TOKENS, Stream::new(1, Purpose::Route, n_arrived), n_arrived);
                             n_arrived += 1;
                             waiting[0].push(*row);
                         }

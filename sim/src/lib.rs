@@ -4,5 +4,6 @@ pub mod cost;
 pub mod engine;
 pub mod policy;
 pub mod rng;
+pub mod scenario;
 pub mod stats;
 pub mod workload;

@@ -93,11 +93,11 @@ fn power(value: f64) -> i32 {
     format!("{value:e}").rsplit('e').next().and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// Three to eight multiples of 1, 2 or 5 times a power of ten.
+/// Three to ten multiples of 1, 2 or 5 times a power of ten.
 fn linear_ticks(low: f64, high: f64) -> Vec<f64> {
     let rough = (high - low) / 5.0;
     let unit = 10_f64.powi(power(rough));
-    let step = [1.0, 2.0, 5.0, 10.0].map(|multiple| multiple * unit).into_iter().find(|step| *step >= rough * 0.75);
+    let step = [1.0, 2.0, 5.0, 10.0].map(|multiple| multiple * unit).into_iter().find(|step| *step >= rough * 0.6);
     let step = step.unwrap_or(unit * 10.0);
     // Multiples are counted rather than added up, so that rounding errors do not grow.
     let first = (low / step).ceil();

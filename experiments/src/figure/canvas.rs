@@ -137,7 +137,7 @@ impl Canvas<'_> {
         self.shape(marker, centre, radius, color)?;
         if hollow {
             // As wide a line as that of the curves, whatever the shape.
-            self.shape(marker, centre, radius - 2.0, PAPER)?;
+            self.shape(marker, centre, radius - 1.7, PAPER)?;
         }
         Ok(())
     }

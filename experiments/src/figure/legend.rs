@@ -66,7 +66,7 @@ pub(super) fn draw(canvas: &Canvas<'_>, sample: Sample, text: &str, (x, y): Poin
         Sample::Hollow => canvas.marker(Marker::Circle, middle, style::MARKER_RADIUS, style::SAMPLE, true)?,
         Sample::Ringed => {
             canvas.marker(Marker::Circle, middle, style::MARKER_RADIUS, style::SAMPLE, false)?;
-            draw_ring(canvas, middle)?;
+            draw_ring(canvas, middle, style::RING_RADIUS)?;
         }
     }
     let letters = Lettering { size: style::NOTE_SIZE, weight: Weight::Regular, color: style::INK, side: Side::Start };
@@ -74,8 +74,8 @@ pub(super) fn draw(canvas: &Canvas<'_>, sample: Sample, text: &str, (x, y): Poin
 }
 
 /// The ring around a flagged point.
-pub(super) fn draw_ring(canvas: &Canvas<'_>, centre: Point) -> Result<(), FigureError> {
-    canvas.ring(centre, style::RING_RADIUS, Pen::new(style::INK, 1.3))
+pub(super) fn draw_ring(canvas: &Canvas<'_>, centre: Point, radius: f64) -> Result<(), FigureError> {
+    canvas.ring(centre, radius, Pen::new(style::INK, 1.3))
 }
 
 /// A star with an arrow that points to the left.

@@ -108,24 +108,34 @@ pub(super) fn draw_curves(
     }
     for curve in curves {
         for point in &curve.points {
-            let look = curve.look;
-            canvas.marker(look.marker, place(point), style::MARKER_RADIUS, look.color, point.hollow)?;
-            if point.ringed {
-                legend::draw_ring(canvas, place(point))?;
-            }
+            canvas.marker(curve.look.marker, place(point), style::MARKER_RADIUS, curve.look.color, point.hollow)?;
         }
     }
     for curve in curves {
-        if let Some(star) = curve.star {
-            let centre = (frame.x(x_axis, star.x), frame.y(y_axis, star.y));
-            if star.open_to_the_left {
-                legend::draw_open_star(canvas, centre, curve.look.color)?;
-            } else {
-                canvas.star(centre, style::STAR_RADIUS, curve.look.color, style::INK)?;
-            }
-        }
+        draw_marks(canvas, curve, place)?;
     }
     draw_labels(canvas, frame, x_axis, y_axis, curves)
+}
+
+/// The star of a curve, and the rings around its flagged points.
+fn draw_marks(canvas: &Canvas<'_>, curve: &Curve, place: impl Fn(&CurvePoint) -> Point) -> Result<(), FigureError> {
+    for (point_idx, point) in curve.points.iter().enumerate() {
+        let star = curve.star.filter(|star| star.point_idx == point_idx);
+        if let Some(star) = star {
+            // The star covers the marker, and must say what it said.
+            let color = if point.hollow { style::PAPER } else { curve.look.color };
+            if star.open_to_the_left {
+                legend::draw_open_star(canvas, place(point), color)?;
+            } else {
+                canvas.star(place(point), style::STAR_RADIUS, color, style::INK)?;
+            }
+        }
+        if point.ringed {
+            let radius = if star.is_some() { style::STAR_RADIUS + 4.0 } else { style::RING_RADIUS };
+            legend::draw_ring(canvas, place(point), radius)?;
+        }
+    }
+    Ok(())
 }
 
 /// The upper and the lower edge of a band, one run for each stretch of points that have one.

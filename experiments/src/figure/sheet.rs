@@ -54,11 +54,10 @@ pub(super) struct CurvePoint {
     pub(super) ringed: bool,
 }
 
-/// A star on a curve.
+/// A star on a point of a curve.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Star {
-    pub(super) x: f64,
-    pub(super) y: f64,
+    pub(super) point_idx: usize,
     /// With an arrow to the left: what is marked may lie beyond the axis.
     pub(super) open_to_the_left: bool,
 }
@@ -154,7 +153,9 @@ impl Layout {
         let notes_height = notes.iter().map(|places| n_lines(places)).fold(0.0, f64::max) * NOTE_LINE;
 
         let panels_top = style::MARGIN + TITLE_HEIGHT + legend_height + 12.0;
-        let above_frame = PANEL_TITLE_HEIGHT + notes_height + 2.0;
+        let has_titles = sheet.panels.iter().any(|panel| !panel.title.is_empty());
+        let title_height = if has_titles { PANEL_TITLE_HEIGHT } else { 0.0 };
+        let above_frame = title_height + notes_height + 2.0;
         let row_height = above_frame + frame_height + BELOW_FRAME;
         let place = |(panel_idx, notes): (usize, Vec<(f64, usize)>)| {
             let (row_idx, column_idx) = (panel_idx / n_columns, panel_idx % n_columns);

@@ -142,13 +142,9 @@ impl SweepFigure {
         let curve_points =
             points.iter().map(|point| self.curve_point(point, place)).collect::<Result<Vec<CurvePoint>, _>>()?;
         let star = line.break_even.map(|break_even| {
-            let at = points.iter().find(|point| point.every == break_even.every);
+            let at = points.iter().position(|point| point.every == break_even.every);
             let missing = || FigureError::NoSuchPoint { place: place.to_owned(), every: break_even.every };
-            at.ok_or_else(missing).map(|point| Star {
-                x: f64::from(point.every),
-                y: point.throughput,
-                open_to_the_left: break_even.at_grid_edge,
-            })
+            at.ok_or_else(missing).map(|point_idx| Star { point_idx, open_to_the_left: break_even.at_grid_edge })
         });
         Ok(Curve {
             label: format!("C = {}", line.concurrency),
@@ -205,9 +201,9 @@ impl SweepFigure {
 fn break_even_note(line: &SweepLine) -> String {
     let concurrency = line.concurrency;
     match line.break_even {
-        None => format!("C {concurrency}: none"),
-        Some(found) if found.at_grid_edge => format!("C {concurrency}: ≤ {}", found.every),
-        Some(found) => format!("C {concurrency}: {}", found.every),
+        None => format!("C = {concurrency}: none"),
+        Some(found) if found.at_grid_edge => format!("C = {concurrency}: ≤ {}", found.every),
+        Some(found) => format!("C = {concurrency}: {}", found.every),
     }
 }
 

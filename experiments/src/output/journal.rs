@@ -182,6 +182,7 @@ impl Fragment {
         // Names of columns hold no line break, so the first one ends the header.
         let header_end = text.find('\n').map_or(text.len(), |idx| idx + 1);
         let (header, record) = text.split_at(header_end);
+        assert!(!record.is_empty(), "a row is a struct, whose fields name the columns");
         Ok(Self { schema: JOURNAL_SCHEMA, cell: key.to_string(), header: header.to_owned(), record: record.to_owned() })
     }
 }

@@ -18,6 +18,7 @@ mod config;
 mod device;
 mod driver;
 mod error;
+mod from_scenario;
 mod metrics;
 mod observer;
 mod queue;

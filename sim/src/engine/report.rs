@@ -86,6 +86,8 @@ pub struct Report {
     pub warmup_requests: u64,
     /// The pilot could not tell where the warm-up ends.
     pub warmup_unsure: bool,
+    /// Share of steps, of all models, whose time was read beyond the measured profile.
+    pub extrapolated_fraction: f64,
     /// The replications ended at their largest number with an interval wider than wanted.
     pub flagged: bool,
     /// Per model, in index order.
@@ -118,6 +120,13 @@ pub fn simulate(config: &EngineConfig, seed: u64, rule: &StoppingRule) -> Result
 }
 
 impl Report {
+    /// Throughput of the slowest and of the fastest replication: the orbits that the starts led to.
+    #[must_use]
+    pub fn throughput_range(&self) -> (f64, f64) {
+        let widest = (f64::INFINITY, f64::NEG_INFINITY);
+        self.throughputs.iter().fold(widest, |(low, high), &value| (low.min(value), high.max(value)))
+    }
+
     /// Summarises replications of `config`, at least one.
     #[must_use]
     pub fn of(config: &EngineConfig, replications: &[Metrics]) -> Self {
@@ -153,6 +162,11 @@ impl Report {
             preemptions: sum(&|metrics| metrics.preemptions),
             warmup_requests: 0,
             warmup_unsure: false,
+            extrapolated_fraction: {
+                let steps = sum(&|metrics| metrics.models.iter().map(|own| own.steps).sum());
+                let beyond = sum(&|metrics| metrics.models.iter().map(|own| own.extrapolated_steps).sum());
+                if steps == 0 { 0.0 } else { beyond as f64 / steps as f64 }
+            },
             flagged: false,
             models: (0..config.models.len())
                 .map(|model| ModelReport::of(config, replications, ModelIdx(model as u8)))

@@ -28,31 +28,33 @@ pub(crate) fn sample() -> SweepFigure {
     }
 }
 
-/// Made up, with the shapes that occur: gains at high concurrency, a crossing, a line that wins everywhere, one that
-/// never does, starts that end in different orbits, a flagged cell and extrapolated ones.
+/// Made up, with the shapes that occur: lines that cross their level, one that always wins, some that never do, ends
+/// that lie close together, starts that end in different orbits, flagged and extrapolated cells.
 fn line(panel_idx: usize, line_idx: usize, concurrency: u32) -> SweepLine {
-    let scale = [1.0, 0.8, 0.62, 0.7][panel_idx];
     let c = f64::from(concurrency);
-    let large_only = 36.0 * c / (1.0 + 0.01 * c);
-    let points: Vec<SweepPoint> = (0..8)
-        .map(|exponent| {
-            let every = 1_u32 << exponent;
-            let n = f64::from(every);
-            let gain = (1.0 + 0.5 * scale) * (0.75 + 0.05 * f64::from(u32::try_from(line_idx).unwrap()));
-            let throughput = large_only * gain * n / (n + 6.0 / scale - 3.4 * (c / 16.0));
-            let wide = panel_idx == 2 && line_idx == 4 && (1..5).contains(&exponent);
-            SweepPoint {
-                every,
-                throughput,
-                ci_low: throughput * if wide { 0.9 } else { 0.985 },
-                ci_high: throughput * if wide { 1.1 } else { 1.015 },
-                orbit_low: throughput * if wide { 0.6 } else { 0.97 },
-                orbit_high: throughput * if wide { 1.5 } else { 1.03 },
-                flagged: wide,
-                extrapolated: line_idx == 4 && exponent == 7,
-            }
-        })
-        .collect();
+    let large_only = 36.0 * c.powf(0.94);
+    let gain = [0.98, 1.1, 1.3, 1.6, 2.1][line_idx] * [1.3, 1.0, 0.9, 0.8][panel_idx];
+    let half = [2.2, 3.0, 4.5, 6.0][panel_idx] * [1.0, 1.2, 1.4, 1.7, 2.0][line_idx];
+    let always = panel_idx == 2 && line_idx == 4;
+    let sinks = panel_idx == 3 && line_idx == 4;
+    let wide = |every: u32| panel_idx == 3 && line_idx == 3 && (4..=32).contains(&every);
+    let point = |every: u32| {
+        let n = f64::from(every);
+        let drop = if sinks { 1.0 + (n / 24.0).powi(2).min(0.9) } else { 1.0 };
+        let throughput = large_only * gain * (if always { n + 12.0 } else { n }) / (n + half) / drop;
+        let (inner, outer) = if wide(every) { (0.08, 0.38) } else { (0.012, 0.035) };
+        SweepPoint {
+            every,
+            throughput,
+            ci_low: throughput * (1.0 - inner),
+            ci_high: throughput * (1.0 + inner),
+            orbit_low: throughput * (1.0 - outer),
+            orbit_high: throughput * (1.0 + outer),
+            flagged: wide(every),
+            extrapolated: line_idx == 4 && every >= 64,
+        }
+    };
+    let points: Vec<SweepPoint> = (0..8).map(|exponent| point(1 << exponent)).collect();
     let wins = points.iter().rev().take_while(|point| point.throughput >= large_only).map(|point| point.every);
     let break_even = wins.min().map(|every| BreakEven { every, at_grid_edge: every == 1 });
     SweepLine { concurrency, points, large_only: Some(large_only), break_even }

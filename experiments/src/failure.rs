@@ -1,0 +1,69 @@
+//! Why a command ended without its result, and with which exit status.
+
+use std::process::ExitCode;
+
+use handoff_sim::engine::RunError;
+use handoff_sim::scenario::ScenarioError;
+
+use crate::figure::FigureError;
+use crate::output::StoreError;
+
+/// Why a command ended without its result.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The scenario, or an override of it, is wrong.
+    #[error("{0}")]
+    Scenario(#[from] ScenarioError),
+    /// An argument is wrong in a way that only shows beside the others.
+    #[error("{0}")]
+    Argument(String),
+    /// A cell of a grid is wrong; nothing has run.
+    #[error("cell {cell}: {error}")]
+    Cell {
+        /// The cell's coordinates.
+        cell: String,
+        /// What is wrong with it.
+        error: ScenarioError,
+    },
+    /// A run stopped without a result.
+    #[error("{cell}{error}")]
+    Run {
+        /// The cell's coordinates and a colon, or nothing.
+        cell: String,
+        /// Why.
+        error: RunError,
+    },
+    /// A result folder could not be used.
+    #[error("{0}")]
+    Store(#[from] StoreError),
+    /// A figure could not be drawn.
+    #[error("{0}")]
+    Figure(#[from] FigureError),
+    /// Standard output could not be written.
+    #[error("cannot write to standard output: {0}")]
+    Output(#[from] std::io::Error),
+    /// The user stopped the command; finished cells are kept.
+    #[error(
+        "interrupted: {finished} of {total} cells are finished and kept in `{folder}`; the same command goes on from there"
+    )]
+    Interrupted {
+        /// Finished cells.
+        finished: usize,
+        /// Cells of the grid.
+        total: usize,
+        /// The result folder.
+        folder: String,
+    },
+}
+
+impl Failure {
+    /// 1 a run failed, 2 the input is wrong, 130 interrupted.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        ExitCode::from(match self {
+            Self::Scenario(_) | Self::Argument(_) | Self::Cell { .. } => 2,
+            Self::Store(error) if error.is_wrong_input() => 2,
+            Self::Run { .. } | Self::Store(_) | Self::Figure(_) | Self::Output(_) => 1,
+            Self::Interrupted { .. } => 130,
+        })
+    }
+}

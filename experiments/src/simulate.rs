@@ -1,0 +1,99 @@
+//! `simulate`: one scenario, or a grid of them, and everything that a run reports.
+
+mod document;
+mod tables;
+
+use handoff_sim::scenario::{ScenarioError, cells};
+use rayon::prelude::*;
+
+use crate::cli::{Format, Simulate};
+use crate::failure::Failure;
+use crate::input::Input;
+use crate::output::cells::to_csv;
+use crate::output::document::{write_csv, write_json};
+use crate::output::fingerprint::Fingerprint;
+use crate::output::folder::{Opened, ResultFolder};
+use crate::output::manifest::RunFacts;
+use crate::sweep::{Configuration, run_scenario};
+
+use document::{CellDocument, Document, GridDocument, Row};
+
+/// Raised whenever a field of the JSON document changes its meaning or goes.
+const SCHEMA: u32 = 1;
+
+/// Runs what the arguments describe.
+pub(crate) fn run(arguments: &Simulate) -> Result<(), Failure> {
+    let common = &arguments.common;
+    let input = Input::read(common)?;
+    let scenario = input.scenario()?;
+    let grid = cells(&input.axes)?;
+    let build = |sets: &Vec<String>| {
+        let variant = sets.iter().fold(scenario.variant(), |variant, set| variant.set(set));
+        let name = |error: ScenarioError| match sets.is_empty() {
+            true => Failure::Scenario(error),
+            false => Failure::Cell { cell: sets.join(", "), error },
+        };
+        input.build(variant).map_err(name)
+    };
+    // All cells are validated before any runs.
+    let scenarios = grid.iter().map(build).collect::<Result<Vec<_>, _>>()?;
+    let folder = match &common.out {
+        None => None,
+        Some(path) => {
+            let configuration = Configuration::of(&input, &grid)?;
+            let names = ["rows.csv", "report.json"];
+            match ResultFolder::open(path, Fingerprint::new("simulate", &configuration)?, &names)? {
+                Opened::Unfinished(folder) => Some(folder),
+                Opened::UpToDate(_) => {
+                    eprintln!(
+                        "`{}` already holds this run; it is computed again for the terminal only",
+                        path.display()
+                    );
+                    None
+                }
+            }
+        }
+    };
+    let threads = common.threads.map_or(0, std::num::NonZeroUsize::get);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    let pool = pool.map_err(|error| Failure::Argument(format!("--threads {threads}: {error}")))?;
+    let reports = pool.install(|| {
+        let cell = |(scenario, sets): (_, &Vec<String>)| {
+            let cell = if sets.is_empty() { String::new() } else { format!("cell {}: ", sets.join(", ")) };
+            run_scenario(scenario).map_err(|error| Failure::Run { cell, error })
+        };
+        scenarios.par_iter().zip(&grid).map(cell).collect::<Result<Vec<_>, _>>()
+    })?;
+    let documents: Vec<Document> =
+        scenarios.iter().zip(&reports).map(|(scenario, report)| Document::of(scenario, report)).collect();
+    let rows: Vec<Row> = documents.iter().zip(&grid).map(|(document, sets)| Row::of(document, sets)).collect();
+    let is_grid = !input.axes.is_empty();
+    let cells = || documents.iter().zip(&grid).map(|(document, sets)| CellDocument::of(document, sets)).collect();
+    if let Some(folder) = folder {
+        let mut json = Vec::new();
+        if is_grid {
+            write_json(&mut json, SCHEMA, &GridDocument { cells: cells() })?;
+        } else {
+            write_json(&mut json, SCHEMA, &documents[0])?;
+        }
+        let csv = to_csv(&rows).map_err(std::io::Error::from)?;
+        let facts = RunFacts {
+            command: std::env::args().collect(),
+            device: "simulated".to_owned(),
+            seed: scenario.seed(),
+            scenario: input.scenario_text(),
+            profiles: input.profiles()?,
+        };
+        folder.publish(&[("rows.csv", &csv), ("report.json", &json)], facts)?;
+        eprintln!("wrote rows.csv, report.json and manifest.json to `{}`", folder.path().display());
+    }
+    let mut out = std::io::stdout().lock();
+    match common.format {
+        Format::Json if is_grid => write_json(&mut out, SCHEMA, &GridDocument { cells: cells() })?,
+        Format::Json => write_json(&mut out, SCHEMA, &documents[0])?,
+        Format::Csv => write_csv(&mut out, &rows)?,
+        Format::Table if is_grid => tables::write_grid(&mut out, &rows)?,
+        Format::Table => tables::write_report(&mut out, &documents[0])?,
+    }
+    Ok(())
+}

@@ -1,0 +1,170 @@
+//! `sweep`: throughput against handoff frequency, beside the large model alone.
+//!
+//! A sweep is a grid of cells: placements x concurrencies x N x whatever `--grid` names. All cells are validated before anything runs; each cell
+//! is computed on its own thread and kept in the journal of the result folder as soon as it is finished. Every cell sees the same random
+//! streams (common random numbers), so a cell's row depends on nothing but its scenario.
+
+mod axes;
+mod baseline;
+mod break_even;
+mod cell;
+mod figures;
+mod report;
+mod row;
+
+use std::path::{Path, PathBuf};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use rayon::prelude::*;
+use serde::Serialize;
+
+use crate::cli::{Common, Format, Sweep};
+use crate::failure::Failure;
+use crate::figure::png;
+use crate::input::Input;
+use crate::interrupt;
+use crate::output::fingerprint::Fingerprint;
+use crate::output::folder::Opened;
+use crate::output::journal::{Journal, read_rows};
+use crate::output::manifest::{Profile, Program, RunFacts, ScenarioText};
+use crate::output::{cells, document};
+
+pub(crate) use cell::run as run_scenario;
+pub(crate) use figures::figure;
+pub(crate) use report::caption;
+pub(crate) use row::Row;
+
+use axes::Axes;
+use baseline::Baselines;
+use break_even::break_evens;
+use cell::Cell;
+
+/// Raised whenever a field of the JSON document changes its meaning or goes.
+const SCHEMA: u32 = 1;
+
+const FIGURES: [&str; 2] = ["figure.svg", "figure.png"];
+
+/// Runs the sweep that the arguments describe.
+pub(crate) fn run(arguments: &Sweep) -> Result<(), Failure> {
+    let common = &arguments.common;
+    let mut input = Input::read(common)?;
+    if !input.names("scheduler.mode") && !input.has_threshold_axis() {
+        input = input.with_set("scheduler.mode=eager")?;
+    }
+    let scenario = input.scenario()?;
+    let axes = Axes::of(arguments, &input, &scenario)?;
+    let cells = cell::cells(&input, &scenario, &axes)?;
+    let fingerprint = Fingerprint::new("sweep", &Configuration::of(&input, &axes)?)?;
+    let folder = common.out.clone().unwrap_or_else(|| default_folder(&fingerprint));
+    let grid = cells.iter().map(Cell::key).collect();
+    let rows = match Journal::open(&folder, fingerprint, grid, &FIGURES)? {
+        Opened::UpToDate(_) => {
+            eprintln!("`{}` already holds this sweep; nothing was computed again", folder.display());
+            read_rows(&folder)?
+        }
+        Opened::Unfinished(journal) => {
+            compute(common, &cells, &journal, &folder)?;
+            let rows: Vec<Row> = journal.rows()?;
+            let facts = facts(&input, scenario.seed())?;
+            let svg = figure(&rows, &caption(&input.scenario_text().name, scenario.seed(), &rows, None))?;
+            let image = png::rasterise(&svg)?;
+            journal.finish(&[(FIGURES[0], svg.as_bytes()), (FIGURES[1], &image)], facts)?;
+            eprintln!("wrote rows.csv, figure.svg, figure.png and manifest.json to `{}`", folder.display());
+            rows
+        }
+    };
+    print(common.format, &rows)
+}
+
+/// What a result folder is bound to, beside the build: a folder of one build is not continued by another, so that the rows of one file come
+/// from one program.
+#[derive(Serialize)]
+pub(crate) struct Configuration<'a, A> {
+    scenario: ScenarioText,
+    profiles: Vec<Profile>,
+    axes: &'a A,
+    /// Digest of the executable where it was not built from a commit as it stands.
+    executable: Option<String>,
+}
+
+impl<'a, A> Configuration<'a, A> {
+    pub(crate) fn of(input: &Input, axes: &'a A) -> Result<Self, Failure> {
+        let executable = (Program::current().sources != "clean").then(executable_digest).flatten();
+        Ok(Self { scenario: input.scenario_text(), profiles: input.profiles()?, axes, executable })
+    }
+}
+
+fn executable_digest() -> Option<String> {
+    let path = std::env::current_exe().ok()?;
+    std::fs::read(path).ok().map(|bytes| cells::sha256_hex(&bytes))
+}
+
+fn default_folder(fingerprint: &Fingerprint) -> PathBuf {
+    let digest = cells::sha256_hex(fingerprint.as_value().to_string().as_bytes());
+    PathBuf::from("out").join(format!("sweep-{}", &digest[..8]))
+}
+
+fn facts(input: &Input, seed: u64) -> Result<RunFacts, Failure> {
+    Ok(RunFacts {
+        command: std::env::args().collect(),
+        device: "simulated".to_owned(),
+        seed,
+        scenario: input.scenario_text(),
+        profiles: input.profiles()?,
+    })
+}
+
+/// Computes the cells that the journal does not hold yet.
+fn compute(common: &Common, cells: &[Cell], journal: &Journal, folder: &Path) -> Result<(), Failure> {
+    interrupt::watch();
+    let open: Vec<&Cell> = cells.iter().filter(|cell| !journal.was_finished(&cell.key())).collect();
+    if open.len() < cells.len() {
+        eprintln!(
+            "going on in `{}`: {} of {} cells are finished",
+            folder.display(),
+            cells.len() - open.len(),
+            cells.len()
+        );
+    }
+    let threads = common.threads.map_or(0, std::num::NonZeroUsize::get);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    let pool = pool.map_err(|error| Failure::Argument(format!("--threads {threads}: {error}")))?;
+    let bar = ProgressBar::new(open.len() as u64);
+    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} cells, {eta} left");
+    bar.set_style(style.expect("the template is well formed"));
+    let done: Result<(), Failure> = pool.install(|| {
+        let baselines = Baselines::compute(&open)?;
+        // Long cells first, so that no thread is left with one at the end.
+        let mut order = open.clone();
+        order.sort_by_key(|cell| std::cmp::Reverse(cell.effort()));
+        order.into_par_iter().try_for_each(|cell| {
+            if interrupt::requested() {
+                return Ok(());
+            }
+            let row = cell.run(&baselines)?;
+            journal.record(&cell.key(), &row)?;
+            bar.inc(1);
+            Ok(())
+        })
+    });
+    let finished = cells.len() - open.len() + usize::try_from(bar.position()).unwrap_or(usize::MAX);
+    bar.finish_and_clear();
+    done?;
+    if finished < cells.len() {
+        return Err(Failure::Interrupted { finished, total: cells.len(), folder: folder.display().to_string() });
+    }
+    Ok(())
+}
+
+fn print(format: Format, rows: &[Row]) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match format {
+        Format::Table => report::write_tables(&mut out, rows)?,
+        Format::Csv => document::write_csv(&mut out, rows)?,
+        Format::Json => {
+            let body = report::Document { cells: rows, break_even: break_evens(rows) };
+            document::write_json(&mut out, SCHEMA, &body)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,116 @@
+//! The axes of a sweep.
+
+use handoff_sim::scenario::{Axis, Order, Placement, Scenario, cells, parse_list};
+use serde::Serialize;
+
+use crate::cli::Sweep;
+use crate::failure::Failure;
+use crate::input::Input;
+
+const EVERY: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
+const CONCURRENCY: [u32; 5] = [1, 2, 4, 8, 16];
+const ALL_PLACEMENTS: [Placement; 4] = [
+    Placement::Separate,
+    Placement::Overlapped,
+    Placement::Exclusive(Order::SmallFirst),
+    Placement::Exclusive(Order::LargeFirst),
+];
+
+/// What a sweep runs over; `None` leaves the scenario's own value.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Axes {
+    #[serde(serialize_with = "placement_names")]
+    pub(super) placements: Vec<Option<Placement>>,
+    pub(super) concurrencies: Vec<Option<u32>>,
+    pub(super) every: Vec<Option<u32>>,
+    /// One list of overrides a combination of the `--grid` axes.
+    pub(super) grid: Vec<Vec<String>>,
+}
+
+impl Axes {
+    pub(super) fn of(arguments: &Sweep, input: &Input, scenario: &Scenario) -> Result<Self, Failure> {
+        let has_grid = !input.axes.is_empty();
+        let numbers = |name: &str, given: Option<&str>, default: &[u32]| match given {
+            Some(list) => whole_numbers(name, list),
+            None if has_grid => Ok(vec![None]),
+            None => Ok(default.iter().copied().map(Some).collect()),
+        };
+        let concurrencies = match scenario.workload().arrivals().concurrency() {
+            Some(_) => numbers("--concurrency", arguments.concurrency.as_deref(), &CONCURRENCY)?,
+            None if arguments.concurrency.is_some() => {
+                let message =
+                    "--concurrency: the scenario's arrivals are an open loop, expected `workload.concurrency` in it";
+                return Err(Failure::Argument(message.to_owned()));
+            }
+            None => vec![None],
+        };
+        let every = numbers("--every", arguments.every.as_deref(), &EVERY)?;
+        if scenario.models().len() != 2 && every.iter().any(Option::is_some) {
+            let message = format!(
+                "--every: the scenario has {} models, expected 2; sweep another field with --grid",
+                scenario.models().len()
+            );
+            return Err(Failure::Argument(message));
+        }
+        let placements = match arguments.placement.as_deref() {
+            Some(list) => placements(list)?,
+            None if arguments.common.scenario.is_none() && !has_grid => ALL_PLACEMENTS.map(Some).to_vec(),
+            None => vec![None],
+        };
+        let overlapping = ["workload.concurrency", "policy", "policy.kind", "policy.small", "policy.large"];
+        for path in input.axes.iter().map(Axis::path).filter(|path| overlapping.contains(path)) {
+            let given = if path == "workload.concurrency" {
+                arguments.concurrency.is_some()
+            } else {
+                arguments.every.is_some()
+            };
+            if given {
+                let message =
+                    format!("--grid {path}: the axis is given twice, expected either it or --every and --concurrency");
+                return Err(Failure::Argument(message));
+            }
+        }
+        Ok(Self { placements, concurrencies, every, grid: cells(&input.axes)? })
+    }
+}
+
+fn whole_numbers(name: &str, list: &str) -> Result<Vec<Option<u32>>, Failure> {
+    let wrong = |reason: String| Failure::Argument(format!("{name} {list}: {reason}"));
+    let mut numbers = Vec::new();
+    for value in parse_list(list).map_err(wrong)? {
+        match value.parse::<u32>() {
+            Ok(number) if number > 0 => numbers.push(Some(number)),
+            _ => return Err(wrong(format!("`{value}` is not a whole number from 1 to {}", u32::MAX))),
+        }
+    }
+    numbers.sort_unstable();
+    let n = numbers.len();
+    numbers.dedup();
+    if numbers.len() < n {
+        return Err(wrong("expected each value once".to_owned()));
+    }
+    Ok(numbers)
+}
+
+fn placements(list: &str) -> Result<Vec<Option<Placement>>, Failure> {
+    let mut placements = Vec::new();
+    for word in list.split(',').map(str::trim) {
+        match word {
+            "all" => placements.extend(ALL_PLACEMENTS),
+            "exclusive" => placements.extend([Order::SmallFirst, Order::LargeFirst].map(Placement::Exclusive)),
+            _ => placements
+                .push(word.parse().map_err(|error| Failure::Argument(format!("--placement {list}: {error}")))?),
+        }
+    }
+    let mut seen = Vec::new();
+    for placement in placements {
+        if !seen.contains(&Some(placement)) {
+            seen.push(Some(placement));
+        }
+    }
+    Ok(seen)
+}
+
+fn placement_names<S: serde::Serializer>(placements: &[Option<Placement>], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(placements.iter().map(|placement| placement.map(|placement| placement.to_string())))
+}
