@@ -1,6 +1,6 @@
 //! The analytical model against published numbers, against exact cases, and against itself on shared ground.
 //!
-//! Step times of the illustrative system: small 3 + 0.02 b ms, large 16 + 0.15 b ms, p = 0.1. Section numbers are those of the theory notes.
+//! Step times of the illustrative system: small 3 + 0.02 b ms, large 16 + 0.15 b ms, p = 0.1. Section numbers are those of the theory.
 
 use handoff_sim::analytic::chain::{self, ChainLimits, ChainSpec, GridSteps, LaunchRule, Order};
 use handoff_sim::analytic::fluid::{self, Placement};
@@ -66,7 +66,8 @@ fn the_serving_papers_model_is_reproduced() {
     }
 }
 
-/// On an exclusive device with the large model first the chain is the renewal process of E7, for every threshold and with step times that are not affine.
+/// On an exclusive device with the large model first the chain is the renewal process of E7, for every threshold and with step times that are not
+/// affine.
 #[test]
 fn the_exclusive_chain_is_the_renewal_process() {
     let small: Vec<u32> = vec![30, 30, 31, 35, 40, 40, 41];
@@ -156,7 +157,8 @@ fn the_break_even_table() {
     }
 }
 
-/// Section 5.3: the rounded closed form loses at most 1 % against the exact optimum, and its throughput formula is within 2.4 % at C = 16 and 0.5 % at 64.
+/// Section 5.3: the rounded closed form loses at most 1 % against the exact optimum, and its throughput formula is within 2.4 % at C = 16 and 0.5 %
+/// at 64.
 #[test]
 fn the_closed_form_threshold_is_near_the_optimum() {
     for concurrency in [8, 16, 32, 64, 128] {
@@ -192,8 +194,8 @@ fn the_best_threshold_gains_what_is_published() {
     }
 }
 
-/// Section 5.4: on separate devices waiting is worth nothing below kappa = 2 and what the fluid says above. The limit of short visits is approached from
-/// above (1.28 against 1.26 at kappa = 5 in the source).
+/// Section 5.4: on separate devices waiting is worth nothing below kappa = 2 and what the fluid says above. The limit of short visits is approached
+/// from above (1.28 against 1.26 at kappa = 5 in the source).
 #[test]
 fn on_separate_devices_waiting_helps_only_above_kappa_two() {
     for (kappa, concurrency) in [(0.5, 12), (1.5, 12), (5.0, 12), (10.0, 12)] {

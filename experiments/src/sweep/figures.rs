@@ -6,6 +6,10 @@ use crate::figure::chart::{AxisTitle, ChartLine, ChartPoint, LineChart};
 use crate::figure::sweep::{BreakEven, SweepFigure, SweepLine, SweepPanel, SweepPoint};
 use crate::figure::{FigureError, Scale};
 
+/// Share of steps beyond the measured profile above which a point is drawn hollow. Prompts and a few long extends lie beyond almost any
+/// profile and decide nothing; rows.csv has the exact share.
+pub(super) const EXTRAPOLATED_SHARE: f64 = 0.02;
+
 /// The figure as SVG: throughput against N where the sweep ran over N, otherwise throughput against the first `--grid` axis.
 pub(crate) fn figure(rows: &[Row], caption: &[String]) -> Result<String, FigureError> {
     if rows.iter().all(|row| row.every.is_some() && row.concurrency.is_some()) {
@@ -65,7 +69,7 @@ fn point(row: &Row) -> SweepPoint {
         orbit_low: row.orbit_low,
         orbit_high: row.orbit_high,
         flagged: row.flagged,
-        extrapolated: row.extrapolated > 0.0,
+        extrapolated: row.extrapolated > EXTRAPOLATED_SHARE,
     }
 }
 

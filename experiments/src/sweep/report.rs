@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::break_even::{BreakEven, break_evens, lines};
+use super::figures::EXTRAPOLATED_SHARE;
 use super::row::Row;
 use crate::output::manifest::Program;
 use crate::output::table::{Table, significant, terminal_width};
@@ -55,12 +56,13 @@ pub(super) fn write_tables(out: &mut dyn Write, rows: &[Row]) -> io::Result<()> 
             "* the interval is wider than wanted after all replications (starts lead to different orbits), or the warm-up is unsure"
         )?;
     }
-    let extrapolated = rows.iter().filter(|row| row.extrapolated > 0.0).count();
+    let extrapolated = rows.iter().filter(|row| row.extrapolated > EXTRAPOLATED_SHARE).count();
     if extrapolated > 0 {
         writeln!(
             out,
-            "{extrapolated} of {} cells have steps beyond the measured profile (column `extrapolated` of rows.csv)",
-            rows.len()
+            "{extrapolated} of {} cells read more than {} % of their steps beyond the measured profile (column `extrapolated` of rows.csv)",
+            rows.len(),
+            EXTRAPOLATED_SHARE * 100.0
         )?;
     }
     if swept {

@@ -11,7 +11,7 @@ pub enum Order {
     LargeFirst,
     /// The model with the lowest index first: it runs until nobody waits there.
     SmallFirst,
-    /// The models after the one that ran last, in turn.
+    /// The models after the one that ran last, in turn: on each device among its own models.
     Alternate,
 }
 
@@ -31,7 +31,8 @@ pub enum Coordination {
 pub enum Sharing {
     /// Forwards run side by side.
     Overlapped,
-    /// One forward at a time, in a stated order.
+    /// One forward at a time, in a stated order. The device is free from the end of a forward on: a model whose results are still being read
+    /// has nothing to launch yet, and the next in the order takes the device meanwhile.
     Exclusive(Order),
 }
 
@@ -39,6 +40,10 @@ pub enum Sharing {
 type ModelSet = u32;
 
 /// Decides which subservers a driver may ask for a launch, and in which order. Both drivers use it, so that a mode means the same in both.
+///
+/// A step is reported in this order: [`launched`](Self::launched), [`left_device`](Self::left_device), [`completed`](Self::completed). At the
+/// end of every instant the driver asks the models in order, `for position in 0..n`, each that [`may_launch`](Self::may_launch) then, and
+/// reports [`launched`](Self::launched) or [`declined`](Self::declined).
 #[derive(Clone, Debug)]
 pub struct Coordinator {
     coordination: Coordination,
@@ -136,16 +141,22 @@ impl Coordinator {
     #[inline]
     pub fn left_device(&mut self, model: ModelIdx) {
         self.on_device &= !(1 << model.0);
+        // Not at the launch, for the driver is going through the order then; until now nobody could take the device anyway.
+        if self.alternate {
+            self.rotate_after(model);
+        }
     }
 
     /// The results of `model`'s step are there. Whether they may be absorbed now; otherwise (step-sync) all of the round are absorbed
     /// together when [`Self::round_is_over`] says so.
     #[inline]
     pub fn completed(&mut self, model: ModelIdx) -> bool {
-        self.in_flight &= !(1 << model.0);
-        if self.alternate {
-            self.rotate_after(model);
-        }
+        let bit = 1 << model.0;
+        debug_assert!(
+            self.in_flight & bit != 0 && self.on_device & bit == 0,
+            "{model} completed before it left its device"
+        );
+        self.in_flight &= !bit;
         self.coordination != Coordination::StepSync
     }
 
@@ -168,9 +179,13 @@ impl Coordinator {
         self.coordination == Coordination::StepSync
     }
 
+    /// Puts the models that share a device with `model` in turn, the one after it first. The places of all others stay.
     fn rotate_after(&mut self, model: ModelIdx) {
-        if let Some(position) = self.order.iter().position(|&other| other == model) {
-            self.order.rotate_left(position + 1);
+        let n = self.order.len();
+        let set = self.conflicts[model.idx()];
+        let mut turn = (1..=n).map(|step| (model.idx() + step) % n).filter(|other| set >> other & 1 == 1);
+        for place in self.order.iter_mut().filter(|place| set >> place.0 & 1 == 1) {
+            *place = ModelIdx(turn.next().expect("the order holds every model once") as u8);
         }
     }
 }

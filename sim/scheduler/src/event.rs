@@ -96,7 +96,7 @@ pub enum Input<'a> {
         /// Requests in the system, at any subserver or between two.
         n: u32,
     },
-    /// The client gave up; the request's share is freed as soon as no step carries it.
+    /// The client gave up; the request's share is freed as soon as no step carries it. Every subserver is told.
     RequestCancelled {
         /// The request.
         request: RequestId,
@@ -115,7 +115,8 @@ pub enum Output {
         /// The message.
         message: PeerRequest,
     },
-    /// Stream the committed tokens of a step to their clients: one event a step; which rows committed is in the outcomes.
+    /// Stream the committed tokens of a step to their clients: one event a step, the first of its outputs; which rows committed is in the
+    /// outcomes. Rows of cancelled requests count neither way.
     EmitTokens {
         /// The step.
         step: StepId,

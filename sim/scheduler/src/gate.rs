@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::plan::{Origin, Row, RowKind};
+use crate::plan::{BatchSums, Origin, Row, RowKind};
 use crate::time::Timestamp;
 
 /// The threshold B of a subserver, for each number of requests in the system.
@@ -78,6 +78,14 @@ impl Pass {
             (_, RowKind::Decode) => self.decodes,
             _ => self.extends,
         }
+    }
+
+    /// How many of the summed rows pass: decode rows, and others.
+    #[inline]
+    pub(crate) const fn count(self, sums: &BatchSums) -> (u32, u32) {
+        // A row from the client loop is a prefill, so no row is counted twice.
+        let extends = sums.rows - sums.client_rows - sums.decode_rows;
+        (self.decodes as u32 * sums.decode_rows, self.prompts as u32 * sums.client_rows + self.extends as u32 * extends)
     }
 }
 

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use crate::event::{Input, Output};
 use crate::gate::{Gate, GateConfig};
 use crate::ids::{ModelIdx, RequestId, StepId};
-use crate::kv::{Kv, KvConfig};
+use crate::kv::{BlockedRequest, Kv, KvConfig};
 use crate::plan::{BatchSums, Origin, Row, RowKind, StepPlan};
 use crate::request::{Visit, VisitState};
 use crate::time::Timestamp;
@@ -120,6 +120,9 @@ impl Subserver {
     }
 
     /// When to come back with [`Input::TimedOut`] if nothing happens before, and why. `None` while a step is in flight.
+    ///
+    /// A time that has come already means that the gate is open and the coordinator keeps the subserver from launching: the wake-up is then
+    /// the end of the step that holds the device or the round, and the driver must not spin.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<(Timestamp, WakeReason)> {
         if self.is_in_flight() {
@@ -160,7 +163,7 @@ impl Subserver {
 
     /// The requests that wait for KV, first come first.
     pub fn blocked(&self) -> impl Iterator<Item = RequestId> + '_ {
-        self.kv.blocked.iter().map(|&(request, _)| request)
+        self.kv.blocked().map(|blocked| blocked.request)
     }
 
     /// The threshold at the present number of active requests.
@@ -181,12 +184,29 @@ impl Subserver {
         self.kv.budget_tokens()
     }
 
+    /// KV tokens reserved for the requests that are here or pending; 0 where nothing is reserved.
+    #[must_use]
+    pub const fn kv_reserved_tokens(&self) -> u64 {
+        self.kv.reserved_tokens()
+    }
+
+    /// Where the visit of `request` stands. A driver may reuse the slot of a request once this is [`VisitState::Absent`] at every subserver
+    /// and every message of the request has been delivered.
+    #[must_use]
+    pub fn visit_state(&self, request: RequestId) -> VisitState {
+        self.visit(request).map_or(VisitState::Absent, |visit| visit.state)
+    }
+
     pub(crate) const fn waiting_sums(&self) -> BatchSums {
         self.ready_sums
     }
 
-    pub(crate) fn visits_in(&self, state: VisitState) -> impl Iterator<Item = &Visit> {
-        self.visits.iter().filter(move |visit| visit.state == state)
+    pub(crate) const fn kv(&self) -> &Kv {
+        &self.kv
+    }
+
+    pub(crate) fn visits(&self) -> &[Visit] {
+        &self.visits
     }
 
     pub(crate) fn visit(&self, request: RequestId) -> Option<&Visit> {
@@ -197,8 +217,10 @@ impl Subserver {
         self.ready.iter().filter(|row| !closed.admits(row)).map(|row| row.ready_at).min()
     }
 
-    /// The visit of `request`, grown into if its slot is new. The slot's former user must be gone.
-    fn visit_mut(&mut self, request: RequestId) -> &mut Visit {
+    /// The visit of `request`, begun if its slot is new or had another user before; that user must be gone. `None` if the slot has a later
+    /// user already: what comes for this request comes too late.
+    #[inline]
+    fn visit_mut(&mut self, request: RequestId) -> Option<&mut Visit> {
         let slot = request.idx();
         if slot >= self.visits.len() {
             self.visits.resize(slot + 1, Visit::ABSENT);
@@ -206,20 +228,22 @@ impl Subserver {
         }
         let visit = &mut self.visits[slot];
         if visit.generation != request.generation {
+            if request.generation < visit.generation {
+                return None;
+            }
             assert!(
                 visit.state == VisitState::Absent,
                 "{request} took a slot whose share at {} is not freed",
                 self.model
             );
-            let tombstone = visit.tombstone;
-            *visit = Visit { generation: request.generation, tombstone, ..Visit::ABSENT };
+            *visit = Visit { generation: request.generation, ..Visit::ABSENT };
             let first = slot * self.n_models;
             self.seen_tokens[first..first + self.n_models].fill(0);
         }
-        visit
+        Some(visit)
     }
 
-    /// Lets a request in that is not here yet or pending: its row waits, or it waits for KV.
+    /// Lets a request in whose visit is absent or pending: its row waits, or it waits for KV.
     fn admit(
         &mut self,
         now: Timestamp,
@@ -228,24 +252,19 @@ impl Subserver {
         context_tokens: u32,
         context_tokens_max: u32,
     ) {
-        let n_admissions = self.n_admissions;
-        let visit = self.visit_mut(request);
-        let was_absent = visit.state == VisitState::Absent;
+        let visit = &mut self.visits[request.idx()];
         visit.context_tokens = context_tokens;
-        if was_absent {
-            visit.admission = n_admissions;
+        if visit.state == VisitState::Absent {
+            visit.admission = self.n_admissions;
             self.n_admissions += 1;
             if self.kv.reserves() {
-                let reserve = context_tokens_max.max(context_tokens);
-                let visit = &mut self.visits[request.idx()];
-                visit.reserved_tokens = reserve;
-                if !self.kv.blocked.is_empty() || !self.kv.can_reserve(reserve) {
-                    visit.arrived_at = now;
+                let reserve_tokens = context_tokens_max.max(context_tokens);
+                if !self.kv.reserve(reserve_tokens) {
                     visit.become_state(VisitState::Blocked);
-                    self.kv.blocked.push_back((request, origin));
+                    self.kv.block(BlockedRequest { request, origin, reserve_tokens, arrived_at: now });
                     return;
                 }
-                self.kv.reserved_tokens += u64::from(reserve);
+                visit.reserved_tokens = reserve_tokens;
             }
         }
         self.push_ready(request, origin, now);
@@ -268,29 +287,15 @@ impl Subserver {
     /// Frees the share of `request` and lets in those who waited for it.
     fn release(&mut self, request: RequestId) {
         let visit = &mut self.visits[request.idx()];
-        let freed_tokens = visit.kv_tokens;
-        let reserved = if visit.state == VisitState::Blocked { 0 } else { visit.reserved_tokens };
         visit.become_state(VisitState::Absent);
-        visit.kv_tokens = 0;
-        visit.reserved_tokens = 0;
-        visit.cancelled = false;
+        let freed_tokens = core::mem::take(&mut visit.kv_tokens);
         self.kv.used_tokens -= u64::from(freed_tokens);
-        self.kv.reserved_tokens -= u64::from(reserved);
+        self.kv.unreserve(core::mem::take(&mut visit.reserved_tokens));
         self.outputs.push_back(Output::Release { request, freed_tokens });
-        self.admit_blocked();
-    }
-
-    fn admit_blocked(&mut self) {
-        while let Some(&(request, origin)) = self.kv.blocked.front() {
-            let visit = &self.visits[request.idx()];
-            if !self.kv.can_reserve(visit.reserved_tokens) {
-                break;
-            }
-            self.kv.reserved_tokens += u64::from(visit.reserved_tokens);
+        while let Some(blocked) = self.kv.reserve_next() {
+            self.visits[blocked.request.idx()].reserved_tokens = blocked.reserve_tokens;
             // The admission delay, and the gate's longest wait, include the wait for KV.
-            let arrived_at = visit.arrived_at;
-            self.kv.blocked.pop_front();
-            self.push_ready(request, origin, arrived_at);
+            self.push_ready(blocked.request, blocked.origin, blocked.arrived_at);
         }
     }
 }

@@ -52,7 +52,8 @@ pub fn separate(concurrency: u32, demands: &[Demand], handoff_s: f64) -> Result<
 }
 
 /// Upper bound on cycles per second on one device that runs one step at a time (theory, section 2, "serial"): C / sum of n t(C), with t(C) the step
-/// time at the full batch. Attained in lock-step. The handoff delay cannot raise it, so it is left out. Valid for any number of models and any C >= 1.
+/// time at the full batch. Attained in lock-step. The handoff delay cannot raise it, so it is left out. Valid for any number of models and any
+/// concurrency.
 ///
 /// # Errors
 /// As for [`separate`].

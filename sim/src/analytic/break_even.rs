@@ -20,8 +20,8 @@ pub fn large_only(concurrency: u32, decode: Affine, replicas: u32) -> Result<f64
     Ok(f64::from(n_more) * rate(fewer + 1) + f64::from(replicas - n_more) * rate(fewer))
 }
 
-/// C* = ln(a_L/a_S)/lambda: on one exclusive device with threshold 1 routing pays below this concurrency and loses above, if weights dominate (no per-row
-/// times). Checked against E5: the ratio is above 1 at floor(C*) and below 1 at floor(C*) + 1.
+/// C* = ln(a_L/a_S)/lambda: on one exclusive device with threshold 1 routing pays below this concurrency and loses above, if weights dominate (no
+/// per-row times). Checked against E5: the ratio is above 1 at floor(C*) and below 1 at floor(C*) + 1.
 ///
 /// # Errors
 /// If p is not in (0, 1), or the large model's fixed time is not above the small one's, positive one (routing never pays then).
@@ -80,8 +80,9 @@ impl fmt::Display for Condition {
     }
 }
 
-/// One exclusive device, threshold 1, at concurrency C (theory, section 8, from E5): routing pays iff a_S - q^C a_L < (b_L0 - b_S - p b_L) C. `extend` is
-/// the large step of a routed visit, `decode` that of the large model alone, with the same fixed time. Exact for every C >= 1 under the R2R law.
+/// One exclusive device, threshold 1, at concurrency C (theory, section 8, from E5): routing pays iff a_S - q^C a_L < (b_L0 - b_S - p b_L) C.
+/// `extend` is the large step of a routed visit, `decode` that of the large model alone, with the same fixed time. Exact for every C >= 1 under the
+/// R2R law.
 ///
 /// # Errors
 /// If C is 0, p is not in (0, 1], a time is negative or not finite, or the two fixed times of the large model differ.
@@ -139,8 +140,8 @@ pub fn high_concurrency_condition(
     })
 }
 
-/// N* = h/(t_L - t_S): the shortest visit to the small model, in steps, that pays for the overhead h = `overhead_s` of a cycle (theory, section 7). For
-/// one request, or a batch in lock-step, with separate steps for handoff and decode.
+/// N* = h/(t_L - t_S): the shortest visit to the small model, in steps, that pays for the overhead h = `overhead_s` of a cycle (theory, section 7).
+/// For one request, or a batch in lock-step, with separate steps for handoff and decode.
 ///
 /// # Errors
 /// If a time is negative or not finite, or the large step is not longer than the small one (no visit is long enough then).
@@ -153,8 +154,8 @@ pub fn visit_length(small_step_s: f64, large_step_s: f64, overhead_s: f64) -> Re
     Ok(overhead_s / (large_step_s - small_step_s))
 }
 
-/// When handoff and decode are one forward of the large model, as in R2R, N* is 0 and routing pays iff p (t_L + 2z) < t_L - t_S (theory, section 7), z =
-/// `handoff_s` the delay of one handoff in one direction.
+/// When handoff and decode are one forward of the large model, as in R2R, N* is 0 and routing pays iff p (t_L + 2z) < t_L - t_S (theory, section 7),
+/// with z = `handoff_s` the delay of one handoff in one direction.
 ///
 /// # Errors
 /// If p is not in (0, 1], or a time is negative or not finite.

@@ -65,7 +65,7 @@ pub enum Order {
 pub struct ChainLimits {
     /// Refuse a chain whose estimated number of states is larger. A state costs about 100 bytes.
     pub max_states: u64,
-    /// Refuse a chain with more transitions. A transition costs 12 bytes.
+    /// Refuse a chain with more transitions. A transition costs 8 bytes.
     pub max_transitions: u64,
     /// Largest residual |pi P - pi| (sum over states, pi adding to 1) of an accepted solution.
     pub tolerance: f64,

@@ -1,7 +1,7 @@
 //! Throughput under a threshold that binds, by a fluid that leaves the small model (theory, sections 5.2 and 5.4).
 //!
-//! The n requests at the small model leave at the rate lambda n / t_S(n). The large model launches when m wait for it, so n = C - m then; while it works
-//! the small model is drained further, or stands still, depending on the placement; afterwards n is drained until m wait again.
+//! The n requests at the small model leave at the rate lambda n / t_S(n). The large model launches when m wait for it, so n = C - m then; while it
+//! works the small model is drained further, or stands still, depending on the placement; afterwards n is drained until m wait again.
 
 use super::{Affine, OutOfRange, RoutingLaw, bisect, lambert, not_negative, require};
 
@@ -37,12 +37,12 @@ pub fn drain_s(law: RoutingLaw, small: Affine, from: f64, to: f64) -> Result<f64
     Ok(drain_time_s(law, small, from, to))
 }
 
-/// Tokens per second with threshold m at the large model (theory, section 5.2): (1/p) m / (T + drain(m + n1 -> C - m)), with T the duration of the large
-/// step, t_L(m) or slower if it overlaps, and n1 the requests still at the small model when it ends.
+/// Tokens per second with threshold m at the large model (theory, section 5.2): (1/p) m / (T + drain(m + n1 -> C - m)), with T the duration of the
+/// large step, t_L(m) or slower if it overlaps, and n1 the requests still at the small model when it ends.
 ///
-/// Errors against simulation: overlapped 1.5-2 % and separate 2-4 % for C >= 32 and p <= 0.1; exclusive 4-10 % for p <= 0.1 and 19 % at p = 0.3; up to
-/// 12 % at C = 8. For unequal rates the large step takes t_L / `large_rate`, during which the small model does t_L x `small_rate` / `large_rate` of work;
-/// equal rates 1/c are the source's case.
+/// Errors against simulation: overlapped 1.5-2 % and separate 2-4 % for C >= 32 and p <= 0.1; exclusive 4-10 % for p <= 0.1 and 19 % at p = 0.3; up
+/// to 12 % at C = 8. For unequal rates the large step takes t_L / `large_rate`, during which the small model does t_L x `small_rate` / `large_rate`
+/// of work; equal rates 1/c are the source's case.
 ///
 /// # Errors
 /// If C is below 8, p is not in (0, 0.3], m is outside 0.2 C..=0.9 C (below, up to 74 % off as batches overshoot a small m; above, the logarithm

@@ -1,7 +1,7 @@
 //! The best threshold of the large model on one exclusive device, in closed form (theory, section 5.3).
 //!
-//! With x = m/C the fraction that waits, one cycle takes (a_S/lambda)(-ln(1 - x)) at the small model and a_L at the large one and yields m visits. The
-//! best x depends only on kappa = lambda a_L / a_S.
+//! With x = m/C the fraction that waits, one cycle takes (a_S/lambda)(-ln(1 - x)) at the small model and a_L at the large one and yields m visits.
+//! The best x depends only on kappa = lambda a_L / a_S.
 
 use super::{Affine, OutOfRange, RoutingLaw, not_negative, require};
 
@@ -68,8 +68,8 @@ pub fn kappa(law: RoutingLaw, small: Affine, large: Affine) -> Result<f64, OutOf
 /// If kappa is negative or not finite.
 pub fn waiting_factor(kappa: f64) -> Result<f64, OutOfRange> {
     not_negative("kappa", kappa)?;
-    // With u = 1 + v the equation is v - ln(1 + v) = kappa. Its left side is convex and increasing, so Newton's iteration falls monotonically from any
-    // start above the root, such as the bound u < 1 + sqrt(2 kappa) + kappa (Chatzigeorgiou 2013).
+    // With u = 1 + v the equation is v - ln(1 + v) = kappa. Its left side is convex and increasing, so Newton's iteration falls monotonically from
+    // any start above the root, such as the bound u < 1 + sqrt(2 kappa) + kappa (Chatzigeorgiou 2013).
     let mut v = kappa + (2.0 * kappa).sqrt();
     while v > 0.0 {
         let step = (v - v.ln_1p() - kappa) * (1.0 + v) / v;

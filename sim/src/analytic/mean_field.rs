@@ -51,15 +51,15 @@ pub struct MeanFieldModel {
 ///
 /// The large model is an M/D^(m,inf)/1 queue (theory, section 5.1). Its mean wait is that of the queue when steps end with fewer than m requests
 /// waiting, and the phase-aware one of section 4 when the next step follows at once; the two are weighted with the probabilities of these events. A
-/// request that comes to the small model waits half a step if someone is there, which has the probability 1 - (1 - x T_S/(p C))^C when requests are at
-/// the models independently.
+/// request that comes to the small model waits half a step if someone is there, which has the probability 1 - (1 - x T_S/(p C))^C when requests are
+/// at the models independently.
 ///
-/// Assumes that a large step takes much longer than a small one, and that the two times have no large common divisor (with constant commensurate times
-/// the waits depend on the divisor: use the exact chain).
+/// Assumes that a large step takes much longer than a small one, and that the two times have no large common divisor (with constant commensurate
+/// times the waits depend on the divisor: use the exact chain).
 ///
 /// # Errors
-/// If C is below 4, a large step takes less than 3 small ones, the threshold is above 0.6 C, or it is above 1 and kappa above 2: the result would be up
-/// to 20 % off there, so use the exact chain. Also if p is not in (0, 1), the threshold is 0, or a time is negative or not finite.
+/// If C is below 4, a large step takes less than 3 small ones, the threshold is above 0.6 C, or it is above 1 and kappa above 2: the result would
+/// be up to 20 % off there, so use the exact chain. Also if p is not in (0, 1), the threshold is 0, or a time is negative or not finite.
 pub fn solve(system: &MeanField) -> Result<MeanFieldSolution, OutOfRange> {
     let MeanField { concurrency, law, small, large, threshold, handoff_s } = *system;
     let requests = f64::from(concurrency);
@@ -106,7 +106,7 @@ pub fn solve(system: &MeanField) -> Result<MeanFieldSolution, OutOfRange> {
     })
 }
 
-/// Largest error against 1,400 exact chains: C = 4..16, p = 0.02..0.57, step times of ratio 3..27, with and without a part per row.
+/// Largest error against exact chains: C = 4..16, p = 0.02..0.57, step times of ratio 3..27, with and without a part per row.
 fn tolerance(concurrency: u32, threshold: u32, share: f64) -> f64 {
     match threshold {
         1 if concurrency < 6 => 0.055,
@@ -245,8 +245,8 @@ impl Arrivals {
     }
 }
 
-/// The time from a large step's end until its request is back: V = T_S (G + R) + 2z, with G geometric from 1 and R uniform in (0, 1) if the small model
-/// is busy, else 0.
+/// The time from a large step's end until its request is back: V = T_S (G + R) + 2z, with G geometric from 1 and R uniform in (0, 1) if the small
+/// model is busy, else 0.
 struct Visit {
     small_s: f64,
     law: RoutingLaw,

@@ -12,8 +12,8 @@
 //! | [`break_even`] | where routing stops paying | against large-only |
 //!
 //! Common conventions. A **cycle** of a request is one visit to every model it uses, and yields `tokens_per_cycle` tokens. Times are seconds. The
-//! number of requests in the system (`concurrency`) is fixed: a finished request is replaced at once, and prompts are ignored. A formula that is asked
-//! for a value outside its range answers with an error that says why, never with a number.
+//! number of requests in the system (`concurrency`) is fixed: a finished request is replaced at once, and prompts are ignored. A formula that is
+//! asked for a value outside its range answers with an error that says why, never with a number.
 //!
 //! The two-model formulas speak of the *small* model, at which a visit takes several steps, and of the *large* one. Under the **R2R law** every small
 //! step proposes a token; with probability p it is thrown away and the large model makes that token in one step, so a cycle has 1/p small steps, one

@@ -67,8 +67,8 @@ pub fn lock_step_speedup(
     Ok(large_step_s / ((1.0 - share) * large_step_s + share * small_step_s + overhead_s / visits.tokens_per_cycle()))
 }
 
-/// Cycles per second of K equal cohorts on separate devices, N_L = 1 (theory, section 7): C / max(V_S + a_L + b_L C/K, K a_L + b_L C). `visit_s` is V_S,
-/// the time from the end of a large step until the request is back. Exact for K = 1; within 2e-3 if visits do not collide.
+/// Cycles per second of K equal cohorts on separate devices, N_L = 1 (theory, section 7): C / max(V_S + a_L + b_L C/K, K a_L + b_L C). `visit_s` is
+/// V_S, the time from the end of a large step until the request is back. Exact for K = 1; within 2e-3 if visits do not collide.
 ///
 /// # Errors
 /// If C or K is 0, K exceeds C, or a time is negative or not finite.
@@ -83,8 +83,8 @@ pub fn cohorts(concurrency: u32, n_cohorts: u32, visit_s: f64, large: Affine) ->
     Ok(requests / alone_s.max(saturated_s))
 }
 
-/// Whether all requests together do better than two alternating cohorts on separate devices: V_S < a_L (theory, section 7; 6 of 6 cases). Neither time
-/// may be negative; both in seconds.
+/// Whether all requests together do better than two alternating cohorts on separate devices: V_S < a_L (theory, section 7; 6 of 6 cases). Neither
+/// time may be negative; both in seconds.
 #[must_use]
 pub fn synchronising_wins(visit_s: f64, large: Affine) -> bool {
     visit_s < large.fixed_s

@@ -5,8 +5,8 @@
 
 use super::{Affine, OutOfRange, RoutingLaw, at_least_one, not_negative, require};
 
-/// Cycles per second of a single request, in any placement (E1): 1 / (n_S t_S(1) + n_L t_L(1) + handoff of a whole cycle, both ways). Times in seconds.
-/// Exact in the mean for every law of visits, also random ones. Multiply by the tokens of a cycle for tokens per second.
+/// Cycles per second of a single request, in any placement (E1): 1 / (n_S t_S(1) + n_L t_L(1) + handoff of a whole cycle, both ways). Times in
+/// seconds. Exact in the mean for every law of visits, also random ones. Multiply by the tokens of a cycle for tokens per second.
 ///
 /// # Errors
 /// If a number is negative or not finite, or a cycle takes no time.
@@ -72,10 +72,10 @@ pub fn all_wait(concurrency: u32, law: RoutingLaw, small: Affine, large: Affine)
 
 /// Tokens per second on one exclusive device, large model first, with any threshold m of the large model and any step times (E7).
 ///
-/// `small_step_s(b)` and `large_step_s(b)` are the times, in seconds, of a step with b rows, 1 <= b <= C; they need not be affine. Let T_i be the mean
-/// time until all requests are back at the small model when i are at the large one: T_i = t_L(i) for i >= m, else
-/// T_i = (t_S(C-i) + sum over j >= 1 of Bin(C-i, p)(j) T_{i+j}) / (1 - q^{C-i}). The same recursion without times gives the mean batch E\[I\] of the large
-/// step, and the throughput is E\[I\] / (p T_0). Exact for every C >= 1, p in (0, 1] and m in 1..=C; takes C^2 operations.
+/// `small_step_s(b)` and `large_step_s(b)` are the times, in seconds, of a step with b rows, b in 1..=C; they need not be affine. Let T_i be the mean
+/// time until all requests are back at the small model when i are at the large one: T_i = t_L(i) for i >= m, else T_i = (t_S(C-i) + sum over j >= 1
+/// of Bin(C-i, p)(j) T_{i+j}) / (1 - q^{C-i}). The same recursion without times gives the mean batch E\[I\] of the large step, and the throughput
+/// is E\[I\] / (p T_0). Exact for every C >= 1, p in (0, 1] and m in 1..=C; takes C^2 operations.
 ///
 /// # Errors
 /// If C is 0, p is not in (0, 1], m is not in 1..=C, or a step time is not positive and finite.

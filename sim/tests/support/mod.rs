@@ -1,5 +1,5 @@
 //! Runs for the tests, built without a scenario file.
-#![allow(dead_code, missing_docs, unreachable_pub)]
+#![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used)]
 
 use std::sync::Arc;
 

@@ -15,29 +15,23 @@ impl Subserver {
         context_tokens_max: u32,
     ) {
         assert!(context_tokens > 0, "{request} arrived without a token to prefill");
-        let visit = self.visit_mut(request);
+        let Some(visit) = self.visit_mut(request) else {
+            panic!("{request} arrived after the next user of its slot");
+        };
         assert!(visit.state == VisitState::Absent, "{request} arrived twice");
-        if visit.tombstone == request.generation.wrapping_add(1) {
-            return;
+        if !visit.cancelled {
+            self.admit(now, request, Origin::Client, context_tokens, context_tokens_max);
         }
-        self.admit(now, request, Origin::Client, context_tokens, context_tokens_max);
     }
 
+    /// Frees the request's share, or lets the step that carries it free it. The mark stays, for a message that may still be on its way.
     pub(super) fn handle_request_cancelled(&mut self, request: RequestId) {
-        if self
-            .visits
-            .get(request.idx())
-            .is_some_and(|visit| visit.generation != request.generation && visit.state != VisitState::Absent)
-        {
-            // The slot has a later user: the cancelled request was freed here long ago.
+        let Some(visit) = self.visit_mut(request) else {
             return;
-        }
-        let visit = self.visit_mut(request);
-        // A message of this request may still be on its way; it is thrown away on arrival.
-        visit.tombstone = request.generation.wrapping_add(1);
+        };
+        visit.cancelled = true;
         match visit.state {
-            VisitState::Absent => {}
-            VisitState::Running => visit.cancelled = true,
+            VisitState::Absent | VisitState::Running => {}
             VisitState::Pending => self.release(request),
             VisitState::Waiting => {
                 self.ready.retain(|row| row.request != request);
@@ -45,7 +39,7 @@ impl Subserver {
                 self.release(request);
             }
             VisitState::Blocked => {
-                self.kv.blocked.retain(|&(blocked, _)| blocked != request);
+                self.kv.unblock(request);
                 self.release(request);
             }
         }

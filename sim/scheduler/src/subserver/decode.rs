@@ -4,7 +4,7 @@ use crate::event::{Destination, Outcome, Output};
 use crate::gate::Pass;
 use crate::ids::{RequestId, StepId};
 use crate::plan::{BatchSums, Origin, Row, RowKind, StepPlan};
-use crate::request::{Visit, VisitState};
+use crate::request::VisitState;
 use crate::subserver::{FirstKind, Subserver, make_row};
 use crate::time::Timestamp;
 
@@ -18,12 +18,11 @@ impl Subserver {
         let prompts = self.ready_sums.client_rows;
         let others = self.ready_sums.rows - prompts;
         let pass = self.gate.pass(now, prompts, others, |closed| self.oldest_held(closed));
-        self.select(pass);
+        if !self.select(pass) {
+            return None;
+        }
         if !self.kv.reserves() && self.kv.excess_tokens(self.running_sums.new_tokens) > 0 {
             self.make_room();
-        }
-        if self.running.is_empty() {
-            return None;
         }
         self.kv.used_tokens += self.running_sums.new_tokens;
         for row in &self.running {
@@ -33,80 +32,78 @@ impl Subserver {
         self.running()
     }
 
-    /// Moves the rows that may launch from `ready` to `running`.
+    /// Moves the rows that may launch from `ready` to `running`; says whether there are any.
     #[inline]
-    fn select(&mut self, pass: Pass) {
+    fn select(&mut self, pass: Pass) -> bool {
         debug_assert!(self.running.is_empty(), "rows are selected for an idle subserver only");
-        if pass == Pass::ALL && (self.first.is_none() || self.ready_is_of_one_kind()) {
+        let (decodes, others) = pass.count(&self.ready_sums);
+        if decodes + others == 0 {
+            return false;
+        }
+        let one_kind = decodes == 0 || others == 0;
+        if decodes + others == self.ready_sums.rows && (one_kind || self.first.is_none()) {
             core::mem::swap(&mut self.ready, &mut self.running);
             self.running_sums = core::mem::take(&mut self.ready_sums);
-            return;
+            return true;
         }
-        let decodes_only = self.first.map(|first| {
-            let any =
-                |decode: bool| self.ready.iter().any(|row| pass.admits(row) && (row.kind == RowKind::Decode) == decode);
-            match first {
-                FirstKind::Extend => !any(false),
-                FirstKind::Decode => any(true),
-            }
+        let decodes_only = self.first.map(|first| match first {
+            FirstKind::Extend => others == 0,
+            FirstKind::Decode => decodes > 0,
         });
         let launches = |row: &Row| {
             pass.admits(row) && decodes_only.is_none_or(|decodes_only| (row.kind == RowKind::Decode) == decodes_only)
         };
         self.running.extend(self.ready.iter().filter(|row| launches(row)));
         self.ready.retain(|row| !launches(row));
-        self.running_sums = BatchSums::of(&self.running);
-        self.ready_sums = BatchSums::of(&self.ready);
+        self.sum_again();
+        true
     }
 
-    fn ready_is_of_one_kind(&self) -> bool {
-        let sums = &self.ready_sums;
-        sums.decode_rows == 0 || sums.decode_rows == sums.rows
-    }
-
-    /// Takes KV from the requests that arrived last until the selected rows fit. A selected row that loses its KV waits again, recomputed.
+    /// Takes KV from the requests that arrived here last until the selected rows fit. A selected row that is taken from waits again.
+    #[cold]
     fn make_room(&mut self) {
+        // Of the selected requests the one that arrived first goes in any case. So every launch gets on, and no two requests take each
+        // other's KV for ever.
+        let arrival = |row: &&Row| self.visits[row.request.idx()].admission;
+        let spared = self.running.iter().min_by_key(arrival).expect("rows are selected").request;
         while self.kv.excess_tokens(self.running_sums.new_tokens) > 0 {
-            let Some(victim) = self.preemption_victim() else {
-                // Nobody keeps KV: the selected rows themselves are too many. The last of them waits.
-                assert!(self.running.len() > 1, "the KV budget of {} holds no single request", self.model);
-                self.defer_last();
-                continue;
+            let Some(victim) = self.latest_arrival_but(spared) else {
+                panic!("the KV budget of {} does not hold {spared} alone", self.model);
             };
-            let visit = &mut self.visits[victim.idx()];
-            let freed_tokens = core::mem::take(&mut visit.kv_tokens);
-            self.kv.used_tokens -= u64::from(freed_tokens);
-            self.outputs.push_back(Output::Preempt { request: victim, freed_tokens });
-            if let Some(position) = self.running.iter().position(|row| row.request == victim) {
-                let row = self.running.remove(position);
-                self.ready.push(row);
-                self.ready.sort_by_key(|row| row.ready_at);
-            }
-            let recomputed = |row: &mut Row| {
-                if row.request == victim {
-                    *row = make_row(victim, row.origin, row.ready_at, row.new_tokens + row.kv_tokens, 0);
-                }
-            };
-            self.running.iter_mut().for_each(recomputed);
-            self.ready.iter_mut().for_each(recomputed);
-            self.running_sums = BatchSums::of(&self.running);
-            self.ready_sums = BatchSums::of(&self.ready);
+            self.preempt(victim);
         }
     }
 
-    /// The request that arrived last among those that keep KV here and are not first in line.
-    fn preemption_victim(&self) -> Option<RequestId> {
-        // The row that has waited longest goes in any case, or two requests could take each other's KV for ever.
-        let spared = self.running.first().map(|row| row.request.idx());
-        let keeps = |&(slot, visit): &(usize, &Visit)| visit.kv_tokens > 0 && Some(slot) != spared;
-        let (slot, visit) = self.visits.iter().enumerate().filter(keeps).max_by_key(|(_, visit)| visit.admission)?;
-        Some(RequestId { slot: slot as u32, generation: visit.generation })
+    /// The request that arrived here last among those that keep KV or are selected.
+    fn latest_arrival_but(&self, spared: RequestId) -> Option<RequestId> {
+        let keeping = self.visits.iter().enumerate().filter(|(_, visit)| visit.kv_tokens > 0);
+        let keeping = keeping.map(|(slot, visit)| RequestId { slot: slot as u32, generation: visit.generation });
+        let selected = self.running.iter().map(|row| row.request);
+        keeping
+            .chain(selected)
+            .filter(|&request| request != spared)
+            .max_by_key(|request| self.visits[request.idx()].admission)
     }
 
-    fn defer_last(&mut self) {
-        let row = self.running.pop().expect("a batch that does not fit has rows");
-        self.ready.push(row);
-        self.ready.sort_by_key(|row| row.ready_at);
+    fn preempt(&mut self, victim: RequestId) {
+        let freed_tokens = core::mem::take(&mut self.visits[victim.idx()].kv_tokens);
+        if freed_tokens > 0 {
+            self.kv.used_tokens -= u64::from(freed_tokens);
+            self.outputs.push_back(Output::Preempt { request: victim, freed_tokens });
+        }
+        if let Some(position) = self.running.iter().position(|row| row.request == victim) {
+            // Ahead of rows as old as itself: those were selected after it, or not at all.
+            let row = self.running.remove(position);
+            let position = self.ready.partition_point(|other| other.ready_at < row.ready_at);
+            self.ready.insert(position, row);
+        }
+        if let Some(row) = self.ready.iter_mut().find(|row| row.request == victim) {
+            *row = make_row(victim, row.origin, row.ready_at, row.kv_tokens + row.new_tokens, 0);
+        }
+        self.sum_again();
+    }
+
+    fn sum_again(&mut self) {
         self.running_sums = BatchSums::of(&self.running);
         self.ready_sums = BatchSums::of(&self.ready);
     }
@@ -116,6 +113,9 @@ impl Subserver {
         assert!(self.is_in_flight() && step.0 + 1 == self.n_steps, "{step:?} of {} is not in flight", self.model);
         assert!(outcomes.len() == self.running.len(), "{step:?} of {} has one outcome a row", self.model);
         let mut rows = core::mem::take(&mut self.running);
+        // The tokens go out before the news that a request is complete; how many there are is known at the end.
+        let emit_idx = self.outputs.len();
+        self.outputs.push_back(Output::EmitTokens { step, committed: 0, dropped: 0 });
         let mut committed_rows = 0;
         let mut cancelled_rows = 0;
         for (row, outcome) in rows.iter().zip(outcomes) {
@@ -158,6 +158,6 @@ impl Subserver {
         let dropped = rows.len() as u32 - committed_rows - cancelled_rows;
         rows.clear();
         self.running = rows;
-        self.outputs.push_back(Output::EmitTokens { step, committed: committed_rows, dropped });
+        self.outputs[emit_idx] = Output::EmitTokens { step, committed: committed_rows, dropped };
     }
 }

@@ -10,27 +10,35 @@ use crate::time::Timestamp;
 impl Subserver {
     #[inline]
     pub(super) fn handle_handoff_arrived(&mut self, now: Timestamp, message: PeerRequest, context_tokens_max: u32) {
-        let PeerRequest { request, from, status, context_tokens, .. } = message;
+        let PeerRequest { request, from, status, context_tokens, suffix_start } = message;
+        assert!(from != self.model && from.idx() < self.n_models, "{} got a handoff from {from}", self.model);
+        let model = self.model;
+        let Some(visit) = self.visit_mut(request) else {
+            return;
+        };
         match status {
+            HandoffStatus::Active if visit.cancelled => {}
             HandoffStatus::Active => {
-                let visit = self.visit_mut(request);
-                if visit.tombstone == request.generation.wrapping_add(1) {
-                    return;
-                }
                 assert!(
                     matches!(visit.state, VisitState::Absent | VisitState::Pending),
-                    "{request} was handed to {} while it is {:?} there",
-                    self.model,
-                    self.visits[request.idx()].state
+                    "{request} was handed to {model} while it is {:?} there",
+                    visit.state
+                );
+                debug_assert!(
+                    suffix_start <= visit.context_tokens && context_tokens > 0,
+                    "{message:?} leaves a gap after the {} tokens that {model} knows",
+                    visit.context_tokens
                 );
                 self.seen_tokens[request.idx() * self.n_models + from.idx()] = context_tokens;
                 self.admit(now, request, Origin::Peer, context_tokens, context_tokens_max);
             }
             HandoffStatus::Finished => {
-                let known = self.visits.get(request.idx());
-                if known
-                    .is_some_and(|visit| visit.generation == request.generation && visit.state == VisitState::Pending)
-                {
+                assert!(
+                    matches!(visit.state, VisitState::Absent | VisitState::Pending),
+                    "{request} finished at {from} while it is {:?} at {model}",
+                    visit.state
+                );
+                if visit.state == VisitState::Pending {
                     self.release(request);
                 }
             }

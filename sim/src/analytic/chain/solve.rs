@@ -37,7 +37,8 @@ pub(super) struct Stationary {
 impl<'a> OrderedChain<'a> {
     pub(super) fn new(space: &'a Space, recurrent: &[u32]) -> Self {
         let mut states = recurrent.to_vec();
-        states.sort_by_cached_key(|&state| space.order_key(state));
+        let mut scratch = space.scratch();
+        states.sort_by_cached_key(|&state| space.order_key(state, &mut scratch));
         let mut position_of = vec![u32::MAX; space.n_states()];
         for (position, &state) in states.iter().enumerate() {
             position_of[state as usize] = position as u32;
@@ -68,7 +69,9 @@ impl<'a> OrderedChain<'a> {
     /// # Errors
     /// If the residual stays above the tolerance.
     pub(super) fn stationary(&self, limits: &ChainLimits) -> Result<Stationary, ChainError> {
-        const RESTART: usize = 40;
+        // The drift of two step times past one another shows as that many eigenvalues on a circle, and the space must hold them all to converge fast;
+        // what bounds it is memory, 128 MB.
+        let restart = ((1 << 24) / self.entries.len().max(1)).clamp(20, 150);
         let n = self.states.len();
         if n == 1 {
             return Ok(Stationary { weights: vec![1.0], residual: 0.0, passes: 0 });
@@ -95,7 +98,7 @@ impl<'a> OrderedChain<'a> {
                 return Err(ChainError::NotConverged { residual, tolerance: limits.tolerance, passes: sweep.passes });
             }
             let goal = 0.1 * limits.tolerance / residual;
-            gmres(&mut sweep, &mut flow, &mut difference, RESTART, goal);
+            gmres(&mut sweep, &mut flow, &mut difference, restart, goal);
         }
     }
 }
@@ -133,8 +136,8 @@ impl Sweep<'_> {
     }
 }
 
-/// One cycle of GMRES: adds to `flow` the correction c from the Krylov space of `residual` = T flow - flow that makes |residual - (c - T c)| smallest.
-/// Stops early when that has fallen by the factor `goal`. Saad and Schultz (1986), with Givens rotations.
+/// One cycle of GMRES: adds to `flow` the correction c from the Krylov space of `residual` = T flow - flow that makes |residual - (c - T c)|
+/// smallest. Stops early when that has fallen by the factor `goal`. Saad and Schultz (1986), with Givens rotations.
 fn gmres(sweep: &mut Sweep, flow: &mut [f64], residual: &mut [f64], restart: usize, goal: f64) {
     let norm = |vector: &[f64]| vector.iter().map(|value| value * value).sum::<f64>().sqrt();
     let first = norm(residual);

@@ -29,6 +29,8 @@ pub(super) struct Space {
     targets: Vec<u32>,
     /// Longest step of each model, in reduced grid units.
     longest: Vec<u32>,
+    /// The models by descending longest step.
+    slowest_first: Vec<usize>,
 }
 
 impl Space {
@@ -70,11 +72,18 @@ impl Space {
             starts.push(targets.len());
             idx += 1;
         }
-        Ok(Self { layout, outcomes, keys: states.keys, tables, starts, targets, longest })
+        let mut slowest_first: Vec<usize> = (0..n).collect();
+        slowest_first.sort_by_key(|&i| std::cmp::Reverse(longest[i]));
+        Ok(Self { layout, outcomes, keys: states.keys, tables, starts, targets, longest, slowest_first })
     }
 
     pub(super) fn n_states(&self) -> usize {
         self.keys.len()
+    }
+
+    /// Room for one state.
+    pub(super) fn scratch(&self) -> Vec<Station> {
+        vec![Station::default(); self.longest.len()]
     }
 
     pub(super) fn targets(&self, state: u32) -> &[u32] {
@@ -88,25 +97,23 @@ impl Space {
     /// A key such that, by ascending keys, few transitions lead backward: by the progress of the slowest model, then of the next one. While a model
     /// runs, its residual falls with each transition; while it is idle, its queue only grows. So only launches lead backward, and among those only
     /// launches of the slower models. The fastest model is ordered the other way round: alone, it goes from the rest of a step to a full one.
-    pub(super) fn order_key(&self, state: u32) -> Vec<(bool, u32, u32)> {
-        let mut stations = vec![Station::default(); self.longest.len()];
-        self.layout.unpack(self.keys[state as usize], &mut stations);
-        let mut by_speed: Vec<usize> = (0..stations.len()).collect();
-        by_speed.sort_by_key(|&i| std::cmp::Reverse(self.longest[i]));
-        let fastest = by_speed[by_speed.len() - 1];
-        by_speed
-            .iter()
-            .map(|&i| {
-                let Station { waiting, running, residual } = stations[i];
-                if running == 0 {
-                    (true, waiting, 0)
-                } else if i == fastest {
-                    (false, residual, waiting)
-                } else {
-                    (false, self.longest[i] - residual, waiting)
-                }
-            })
-            .collect()
+    pub(super) fn order_key(&self, state: u32, stations: &mut [Station]) -> u128 {
+        self.layout.unpack(self.keys[state as usize], stations);
+        let mut key = 0;
+        for (place, &i) in self.slowest_first.iter().enumerate() {
+            let Station { waiting, running, residual } = stations[i];
+            let progress = if running == 0 {
+                waiting
+            } else if place + 1 == self.slowest_first.len() {
+                residual
+            } else {
+                self.longest[i] - residual
+            };
+            key = key << 1 | u128::from(running == 0);
+            key = key << self.layout.residual_bits[i] | u128::from(progress);
+            key = key << self.layout.request_bits | u128::from(waiting);
+        }
+        key
     }
 
     /// Rewards per transition and per second under a stationary distribution.
@@ -300,7 +307,8 @@ impl Layout {
     fn new(concurrency: u32, longest: &[u32]) -> Result<Self, ChainError> {
         let width = |value: u32| u32::BITS - value.leading_zeros();
         let request_bits = width(concurrency);
-        let residual_bits: Vec<u32> = longest.iter().map(|&units| width(units)).collect();
+        // As wide as a number of requests, so that the key of the order fits wherever a state does.
+        let residual_bits: Vec<u32> = longest.iter().map(|&units| width(units).max(request_bits)).collect();
         let bits = residual_bits.iter().map(|bits| bits + 2 * request_bits).sum();
         if bits > u128::BITS {
             Err(ChainError::StateTooWide { bits })

@@ -92,7 +92,7 @@ fn sizes_are_refused_before_and_while_building() {
     assert_eq!(solve(&spec, &few), Err(ChainError::TooManyTransitions { limit: 10_000 }));
     let many = ChainSpec { concurrency: 1_000_000, ..spec.clone() };
     assert!(matches!(solve(&many, &ChainLimits::default()), Err(ChainError::TooManyStates { .. })));
-    let wide = ChainSpec {
+    let mut wide = ChainSpec {
         steps: vec![GridSteps::constant(1 << 30); 8],
         thresholds: vec![1; 8],
         routes: vec![vec![0.125; 8]; 8],
@@ -102,6 +102,9 @@ fn sizes_are_refused_before_and_while_building() {
     };
     // All times share their largest divisor, so the residuals need one bit only.
     assert!(solve(&wide, &ChainLimits::default()).is_ok());
+    wide.steps[0] = GridSteps::constant((1 << 30) - 1);
+    let any_size = ChainLimits { max_states: u64::MAX, ..ChainLimits::default() };
+    assert!(matches!(solve(&wide, &any_size), Err(ChainError::StateTooWide { bits }) if bits > 128));
 }
 
 #[test]
