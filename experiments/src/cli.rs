@@ -1,9 +1,11 @@
 //! Arguments.
 
-use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
+use crate::failure::Failure;
 
 /// What does a handoff between two language models cost, and how often can they hand a request back and forth before routing stops paying?
 #[derive(Debug, Parser)]
@@ -56,9 +58,35 @@ pub(crate) struct Common {
     /// How results are printed on standard output.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
-    /// Threads; by default one per core. Results do not depend on it.
-    #[arg(long, value_name = "N")]
-    pub(crate) threads: Option<NonZeroUsize>,
+    /// Threads, at most 1024; by default one per core. Results do not depend on it.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: Option<u16>,
+}
+
+impl Common {
+    /// Refuses an `--out` that cannot become a folder.
+    pub(crate) fn check_out(&self) -> Result<(), Failure> {
+        self.out.as_deref().map_or(Ok(()), check_out)
+    }
+
+    /// The threads that cells run on.
+    pub(crate) fn pool(&self) -> Result<ThreadPool, Failure> {
+        let threads = self.threads.map_or(0, usize::from);
+        let pool = ThreadPoolBuilder::new().num_threads(threads).build();
+        pool.map_err(|error| Failure::Argument(format!("--threads {threads}: {error}")))
+    }
+}
+
+/// Refuses a folder to write to that is a file, or lies below one.
+pub(crate) fn check_out(out: &Path) -> Result<(), Failure> {
+    match out.ancestors().find(|path| path.exists()) {
+        Some(path) if !path.is_dir() => Err(Failure::Argument(format!(
+            "--out {}: `{}` is a file, expected a folder, which need not exist",
+            out.display(),
+            path.display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Arguments of `simulate`.
@@ -74,10 +102,10 @@ pub(crate) struct Simulate {
 /// Arguments of `sweep`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  handoff sweep\n  handoff sweep --every 1,2,4 --concurrency 1,4 --placement separate --scenario a100-paper\n  \
+    after_help = "Examples:\n  handoff sweep\n  handoff sweep --every 1,2,4 --concurrency 4,8 --placement separate --scenario a100-paper\n  \
     handoff sweep --scenario a100-paper --grid model.large.threshold=1..4\n\n\
     Without --scenario the pair Qwen3-0.6B + Qwen3-32B on one or two H200 is swept over all placements. With a scenario, its own placement is \
-    swept unless --placement names others, in mode eager unless the scenario or an override names another mode. With --grid, axes that are not \
+    swept unless --placement names others, in mode eager unless the scenario or an override names another mode, or --grid runs over a threshold. With --grid, axes that are not \
     given stay as the scenario has them."
 )]
 pub(crate) struct Sweep {

@@ -1,5 +1,6 @@
 //! Why a command ended without its result, and with which exit status.
 
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use handoff_sim::engine::RunError;
@@ -33,6 +34,14 @@ pub(crate) enum Failure {
         /// Why.
         error: RunError,
     },
+    /// Nothing was measured.
+    #[error(
+        "{cell}the wanted requests all finished at one instant, so there is no time to measure over; raise `workload.requests`"
+    )]
+    NoTime {
+        /// The cell's coordinates and a colon, or nothing.
+        cell: String,
+    },
     /// A result folder could not be used.
     #[error("{0}")]
     Store(#[from] StoreError),
@@ -57,12 +66,18 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// Whoever read standard output has read enough, as `head` does: nothing went wrong.
+    pub(crate) fn is_closed_pipe(&self) -> bool {
+        matches!(self, Self::Output(error) if error.kind() == ErrorKind::BrokenPipe)
+    }
+
     /// 1 a run failed, 2 the input is wrong, 130 interrupted.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
+            _ if self.is_closed_pipe() => 0,
             Self::Scenario(_) | Self::Argument(_) | Self::Cell { .. } => 2,
             Self::Store(error) if error.is_wrong_input() => 2,
-            Self::Run { .. } | Self::Store(_) | Self::Figure(_) | Self::Output(_) => 1,
+            Self::Run { .. } | Self::NoTime { .. } | Self::Store(_) | Self::Figure(_) | Self::Output(_) => 1,
             Self::Interrupted { .. } => 130,
         })
     }

@@ -1,5 +1,7 @@
 //! From arguments to scenarios: files, embedded scenarios, overrides.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use handoff_sim::scenario::{
@@ -13,6 +15,9 @@ use crate::output::manifest::{Profile, ScenarioText};
 /// The scenario that runs without `--scenario`.
 pub(crate) const DEFAULT_SCENARIO: &str = "h200";
 
+/// The most cells of a grid. All are validated and held in memory before the first one runs.
+pub(crate) const CELLS_MAX: usize = 20_000;
+
 const SCENARIOS: [(&str, &str); 2] =
     [("h200", include_str!("../scenarios/h200.toml")), ("a100-paper", include_str!("../scenarios/a100-paper.toml"))];
 
@@ -21,7 +26,8 @@ const FILES: Embedded = Embedded::new(&[("h200.csv", include_bytes!("../profiles
 /// A scenario as the user gave it, and where its files come from.
 pub(crate) struct Input {
     source: Source,
-    resolver: Or<Folders, Embedded>,
+    is_default: bool,
+    files: Recorded<Or<Folders, Embedded>>,
     /// The axes of `--grid`.
     pub(crate) axes: Vec<Axis>,
 }
@@ -29,14 +35,15 @@ pub(crate) struct Input {
 impl Input {
     /// Reads the scenario that the arguments name.
     pub(crate) fn read(common: &Common) -> Result<Self, Failure> {
-        let (source, folders) = match &common.scenario {
+        let (mut source, folders) = match &common.scenario {
             None => (embedded(DEFAULT_SCENARIO).expect("the default scenario is embedded"), Folders::new(Vec::new())),
-            Some(path) => match path.to_str().filter(|_| !path.exists()).and_then(embedded) {
+            // A folder may well have the name of an embedded scenario.
+            Some(path) => match path.to_str().filter(|_| !path.is_file()).and_then(embedded) {
                 Some(source) => (source, Folders::new(Vec::new())),
+                None if !path.exists() => return Err(no_scenario(path)),
                 None => (Source::read(path)?, Folders::of_scenario(path)),
             },
         };
-        let mut source = source;
         for set in &common.sets {
             source = source.with_set(set)?;
         }
@@ -44,7 +51,7 @@ impl Input {
             source = source.with_set(&format!("seed={seed}"))?;
         }
         let axes = common.grids.iter().map(|grid| Axis::parse(grid)).collect::<Result<_, _>>()?;
-        Ok(Self { source, resolver: folders.or(FILES), axes })
+        Ok(Self { source, is_default: common.scenario.is_none(), files: Recorded::new(folders.or(FILES)), axes })
     }
 
     /// Adds an override that stands behind those of the user.
@@ -53,15 +60,18 @@ impl Input {
         Ok(self)
     }
 
-    /// Whether the file, an override or an axis says something about `path`.
+    /// Whether the user says something about `path`: in a scenario file, an override or an axis.
     pub(crate) fn names(&self, path: &str) -> bool {
         let (table, field) = path.split_once('.').unwrap_or((path, ""));
         // A text that is no TOML is refused when the scenario is parsed.
-        let in_file = self.source.text().parse::<toml::Table>().is_ok_and(|document| {
-            document.get(table).and_then(|table| table.as_table()).is_some_and(|table| table.contains_key(field))
-        });
-        let names = |set: &str| set.split('=').next().is_some_and(|left| left.trim() == path || left.trim() == table);
-        in_file || self.source.sets().any(names) || self.axes.iter().any(|axis| axis.path() == path)
+        let in_file = !self.is_default
+            && self.source.text().parse::<toml::Table>().is_ok_and(|document| {
+                document.get(table).and_then(|table| table.as_table()).is_some_and(|table| table.contains_key(field))
+            });
+        let is_named = |named: &str| named == path || named == table;
+        in_file
+            || self.source.sets().any(|set| set.split('=').next().is_some_and(|left| is_named(left.trim())))
+            || self.axes.iter().any(|axis| is_named(axis.path()))
     }
 
     /// Whether an axis runs over a threshold.
@@ -71,19 +81,22 @@ impl Input {
 
     /// The validated scenario.
     pub(crate) fn scenario(&self) -> Result<Scenario, Failure> {
-        Ok(Scenario::parse(&self.source, &self.resolver)?)
+        Ok(Scenario::parse(&self.source, &self.files)?)
     }
 
     /// Validates a variant of the scenario.
     pub(crate) fn build(&self, variant: Variant) -> Result<Scenario, ScenarioError> {
-        variant.build_with(&self.resolver)
+        variant.build_with(&self.files)
     }
 
     /// The effective text for a manifest: the file, and the overrides as comments.
     pub(crate) fn scenario_text(&self) -> ScenarioText {
         let mut text = self.source.text().to_owned();
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
         for set in self.source.sets() {
-            text.push_str(&format!("# --set {set}\n"));
+            text.push_str(&format!("# --set {}\n", set.replace('\n', "\n# ")));
         }
         let name = Path::new(self.source.name())
             .file_name()
@@ -91,37 +104,49 @@ impl Input {
         ScenarioText { name, text }
     }
 
-    /// The files that the scenario reads costs, lengths and routes from, by content.
-    pub(crate) fn profiles(&self) -> Result<Vec<Profile>, Failure> {
-        let mut names = file_names(self.source.text());
-        for set in self.source.sets() {
-            names.extend(file_names(set.split_once('=').map_or("", |(_, value)| value)));
-        }
-        names.sort();
-        names.dedup();
-        let profile = |name: String| match self.resolver.bytes(&name) {
-            Ok(bytes) => Some(Ok(Profile::new(&name, &bytes))),
-            // A string that looks like a file but is none, or a file that an override replaced.
-            Err(ResolveError::NotFound { .. }) => None,
-            Err(error) => Some(Err(Failure::Argument(format!("`{name}`: {error}")))),
-        };
-        names.into_iter().filter_map(profile).collect()
+    /// The files that the scenarios built so far read costs, lengths and routes from, by content.
+    pub(crate) fn profiles(&self) -> Vec<Profile> {
+        self.files.read.borrow().values().cloned().collect()
     }
+}
+
+/// Refuses a grid of more cells than are run at once.
+pub(crate) fn check_size(n_cells: usize) -> Result<(), Failure> {
+    if n_cells <= CELLS_MAX {
+        return Ok(());
+    }
+    Err(Failure::Argument(format!("the grid has {n_cells} cells, expected at most {CELLS_MAX}; split it")))
 }
 
 fn embedded(name: &str) -> Option<Source> {
     SCENARIOS.iter().find(|(known, _)| *known == name).map(|(name, text)| Source::new(&format!("{name}.toml"), text))
 }
 
-/// Quoted names ending in `.csv` outside of comments.
-fn file_names(text: &str) -> Vec<String> {
-    let code = text.lines().map(|line| line.split('#').next().unwrap_or(""));
-    code.flat_map(|line| {
-        line.split('"')
-            .map(str::trim)
-            .filter(|part| part.ends_with(".csv") && !part.contains(' '))
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
-    })
-    .collect()
+fn no_scenario(path: &Path) -> Failure {
+    let names: Vec<String> = SCENARIOS.iter().map(|(name, _)| format!("`{name}`")).collect();
+    Failure::Argument(format!(
+        "--scenario {}: no such file, expected a scenario file or an embedded scenario: {}",
+        path.display(),
+        names.join(" or ")
+    ))
+}
+
+/// Remembers what has been read, since only the reader of a scenario knows which files it comes to need.
+struct Recorded<R> {
+    files: R,
+    read: RefCell<BTreeMap<String, Profile>>,
+}
+
+impl<R> Recorded<R> {
+    fn new(files: R) -> Self {
+        Self { files, read: RefCell::default() }
+    }
+}
+
+impl<R: Resolver> Resolver for Recorded<R> {
+    fn bytes(&self, name: &str) -> Result<Vec<u8>, ResolveError> {
+        let bytes = self.files.bytes(name)?;
+        self.read.borrow_mut().insert(name.to_owned(), Profile::new(name, &bytes));
+        Ok(bytes)
+    }
 }

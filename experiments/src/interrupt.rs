@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::message;
+
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// Watches for SIGINT and SIGTERM from now on.
@@ -10,10 +12,11 @@ pub(crate) fn watch() {
         if INTERRUPTED.swap(true, Ordering::SeqCst) {
             std::process::exit(130);
         }
+        message::say("stopping once the cells in flight are finished; a second interrupt stops at once");
     };
     // Without a handler the signal simply ends the process; finished cells are kept all the same.
     if let Err(error) = ctrlc::set_handler(handler) {
-        eprintln!("warning: an interrupt will not wait for the cells in flight: {error}");
+        message::say(format_args!("warning: an interrupt will not wait for the cells in flight: {error}"));
     }
 }
 

@@ -5,6 +5,7 @@ mod failure;
 mod figure;
 mod input;
 mod interrupt;
+mod message;
 mod output;
 mod plot;
 mod simulate;
@@ -27,7 +28,9 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("error: {failure}");
+            if !failure.is_closed_pipe() {
+                message::say(format_args!("error: {failure}"));
+            }
             failure.exit_code()
         }
     }

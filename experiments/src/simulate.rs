@@ -8,13 +8,13 @@ use rayon::prelude::*;
 
 use crate::cli::{Format, Simulate};
 use crate::failure::Failure;
-use crate::input::Input;
+use crate::input::{Input, check_size};
+use crate::message::say;
 use crate::output::cells::to_csv;
 use crate::output::document::{write_csv, write_json};
 use crate::output::fingerprint::Fingerprint;
 use crate::output::folder::{Opened, ResultFolder};
-use crate::output::manifest::RunFacts;
-use crate::sweep::{Configuration, run_scenario};
+use crate::sweep::{Configuration, facts, run_scenario};
 
 use document::{CellDocument, Document, GridDocument, Row};
 
@@ -24,9 +24,11 @@ const SCHEMA: u32 = 1;
 /// Runs what the arguments describe.
 pub(crate) fn run(arguments: &Simulate) -> Result<(), Failure> {
     let common = &arguments.common;
+    common.check_out()?;
     let input = Input::read(common)?;
     let scenario = input.scenario()?;
     let grid = cells(&input.axes)?;
+    check_size(grid.len())?;
     let build = |sets: &Vec<String>| {
         let variant = sets.iter().fold(scenario.variant(), |variant, set| variant.set(set));
         let name = |error: ScenarioError| match sets.is_empty() {
@@ -37,35 +39,32 @@ pub(crate) fn run(arguments: &Simulate) -> Result<(), Failure> {
     };
     // All cells are validated before any runs.
     let scenarios = grid.iter().map(build).collect::<Result<Vec<_>, _>>()?;
+    let pool = common.pool()?;
     let folder = match &common.out {
         None => None,
         Some(path) => {
-            let configuration = Configuration::of(&input, &grid)?;
+            let configuration = Configuration::of(&input, &grid);
             let names = ["rows.csv", "report.json"];
             match ResultFolder::open(path, Fingerprint::new("simulate", &configuration)?, &names)? {
                 Opened::Unfinished(folder) => Some(folder),
                 Opened::UpToDate(_) => {
-                    eprintln!(
+                    say(format_args!(
                         "`{}` already holds this run; it is computed again for the terminal only",
                         path.display()
-                    );
+                    ));
                     None
                 }
             }
         }
     };
-    let threads = common.threads.map_or(0, std::num::NonZeroUsize::get);
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    let pool = pool.map_err(|error| Failure::Argument(format!("--threads {threads}: {error}")))?;
-    let reports = pool.install(|| {
+    let documents = pool.install(|| {
         let cell = |(scenario, sets): (_, &Vec<String>)| {
             let cell = if sets.is_empty() { String::new() } else { format!("cell {}: ", sets.join(", ")) };
-            run_scenario(scenario).map_err(|error| Failure::Run { cell, error })
+            // A report is hundreds of times larger than what is printed of it.
+            run_scenario(scenario, &cell).map(|report| Document::of(scenario, &report))
         };
         scenarios.par_iter().zip(&grid).map(cell).collect::<Result<Vec<_>, _>>()
     })?;
-    let documents: Vec<Document> =
-        scenarios.iter().zip(&reports).map(|(scenario, report)| Document::of(scenario, report)).collect();
     let rows: Vec<Row> = documents.iter().zip(&grid).map(|(document, sets)| Row::of(document, sets)).collect();
     let is_grid = !input.axes.is_empty();
     let cells = || documents.iter().zip(&grid).map(|(document, sets)| CellDocument::of(document, sets)).collect();
@@ -77,15 +76,8 @@ pub(crate) fn run(arguments: &Simulate) -> Result<(), Failure> {
             write_json(&mut json, SCHEMA, &documents[0])?;
         }
         let csv = to_csv(&rows).map_err(std::io::Error::from)?;
-        let facts = RunFacts {
-            command: std::env::args().collect(),
-            device: "simulated".to_owned(),
-            seed: scenario.seed(),
-            scenario: input.scenario_text(),
-            profiles: input.profiles()?,
-        };
-        folder.publish(&[("rows.csv", &csv), ("report.json", &json)], facts)?;
-        eprintln!("wrote rows.csv, report.json and manifest.json to `{}`", folder.path().display());
+        folder.publish(&[("rows.csv", &csv), ("report.json", &json)], facts(&input, scenario.seed()))?;
+        say(format_args!("wrote rows.csv, report.json and manifest.json to `{}`", folder.path().display()));
     }
     let mut out = std::io::stdout().lock();
     match common.format {

@@ -15,14 +15,16 @@ mod row;
 use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use rayon::ThreadPool;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use crate::cli::{Common, Format, Sweep};
+use crate::cli::{Format, Sweep};
 use crate::failure::Failure;
 use crate::figure::png;
 use crate::input::Input;
 use crate::interrupt;
+use crate::message::say;
 use crate::output::fingerprint::Fingerprint;
 use crate::output::folder::Opened;
 use crate::output::journal::{Journal, read_rows};
@@ -47,29 +49,34 @@ const FIGURES: [&str; 2] = ["figure.svg", "figure.png"];
 /// Runs the sweep that the arguments describe.
 pub(crate) fn run(arguments: &Sweep) -> Result<(), Failure> {
     let common = &arguments.common;
+    common.check_out()?;
     let mut input = Input::read(common)?;
-    if !input.names("scheduler.mode") && !input.has_threshold_axis() {
-        input = input.with_set("scheduler.mode=eager")?;
+    if !input.names("scheduler.mode") {
+        // Thresholds are what the mode `delayed` is for.
+        let mode = if input.has_threshold_axis() { "delayed" } else { "eager" };
+        input = input.with_set(&format!("scheduler.mode={mode}"))?;
     }
     let scenario = input.scenario()?;
     let axes = Axes::of(arguments, &input, &scenario)?;
     let cells = cell::cells(&input, &scenario, &axes)?;
-    let fingerprint = Fingerprint::new("sweep", &Configuration::of(&input, &axes)?)?;
+    let pool = common.pool()?;
+    let fingerprint = Fingerprint::new("sweep", &Configuration::of(&input, &axes))?;
     let folder = common.out.clone().unwrap_or_else(|| default_folder(&fingerprint));
     let grid = cells.iter().map(Cell::key).collect();
     let rows = match Journal::open(&folder, fingerprint, grid, &FIGURES)? {
         Opened::UpToDate(_) => {
-            eprintln!("`{}` already holds this sweep; nothing was computed again", folder.display());
+            say(format_args!("`{}` already holds this sweep; nothing was computed again", folder.display()));
             read_rows(&folder)?
         }
         Opened::Unfinished(journal) => {
-            compute(common, &cells, &journal, &folder)?;
+            compute(&pool, &cells, &journal, &folder)?;
             let rows: Vec<Row> = journal.rows()?;
-            let facts = facts(&input, scenario.seed())?;
-            let svg = figure(&rows, &caption(&input.scenario_text().name, scenario.seed(), &rows, None))?;
+            let facts = facts(&input, scenario.seed());
+            let caption = caption(&facts.scenario.name, scenario.seed(), &rows, Some(&Program::current()));
+            let svg = figure(&rows, &caption)?;
             let image = png::rasterise(&svg)?;
             journal.finish(&[(FIGURES[0], svg.as_bytes()), (FIGURES[1], &image)], facts)?;
-            eprintln!("wrote rows.csv, figure.svg, figure.png and manifest.json to `{}`", folder.display());
+            say(format_args!("wrote rows.csv, figure.svg, figure.png and manifest.json to `{}`", folder.display()));
             rows
         }
     };
@@ -88,9 +95,10 @@ pub(crate) struct Configuration<'a, A> {
 }
 
 impl<'a, A> Configuration<'a, A> {
-    pub(crate) fn of(input: &Input, axes: &'a A) -> Result<Self, Failure> {
+    /// After all cells are built: only then is it known which files they read.
+    pub(crate) fn of(input: &Input, axes: &'a A) -> Self {
         let executable = (Program::current().sources != "clean").then(executable_digest).flatten();
-        Ok(Self { scenario: input.scenario_text(), profiles: input.profiles()?, axes, executable })
+        Self { scenario: input.scenario_text(), profiles: input.profiles(), axes, executable }
     }
 }
 
@@ -104,31 +112,30 @@ fn default_folder(fingerprint: &Fingerprint) -> PathBuf {
     PathBuf::from("out").join(format!("sweep-{}", &digest[..8]))
 }
 
-fn facts(input: &Input, seed: u64) -> Result<RunFacts, Failure> {
-    Ok(RunFacts {
-        command: std::env::args().collect(),
+/// What the manifest of a simulated run says about it.
+pub(crate) fn facts(input: &Input, seed: u64) -> RunFacts {
+    RunFacts {
+        // An argument that is no text is shown as far as it is one: `args` would panic.
+        command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
         device: "simulated".to_owned(),
         seed,
         scenario: input.scenario_text(),
-        profiles: input.profiles()?,
-    })
+        profiles: input.profiles(),
+    }
 }
 
 /// Computes the cells that the journal does not hold yet.
-fn compute(common: &Common, cells: &[Cell], journal: &Journal, folder: &Path) -> Result<(), Failure> {
+fn compute(pool: &ThreadPool, cells: &[Cell], journal: &Journal, folder: &Path) -> Result<(), Failure> {
     interrupt::watch();
     let open: Vec<&Cell> = cells.iter().filter(|cell| !journal.was_finished(&cell.key())).collect();
     if open.len() < cells.len() {
-        eprintln!(
+        say(format_args!(
             "going on in `{}`: {} of {} cells are finished",
             folder.display(),
             cells.len() - open.len(),
             cells.len()
-        );
+        ));
     }
-    let threads = common.threads.map_or(0, std::num::NonZeroUsize::get);
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    let pool = pool.map_err(|error| Failure::Argument(format!("--threads {threads}: {error}")))?;
     let bar = ProgressBar::new(open.len() as u64);
     let style = ProgressStyle::with_template("{bar:40} {pos}/{len} cells, {eta} left");
     bar.set_style(style.expect("the template is well formed"));

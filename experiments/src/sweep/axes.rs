@@ -1,11 +1,11 @@
 //! The axes of a sweep.
 
-use handoff_sim::scenario::{Axis, Order, Placement, Scenario, cells, parse_list};
+use handoff_sim::scenario::{Order, Placement, Scenario, cells, parse_list};
 use serde::Serialize;
 
 use crate::cli::Sweep;
 use crate::failure::Failure;
-use crate::input::Input;
+use crate::input::{Input, check_size};
 
 const EVERY: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 const CONCURRENCY: [u32; 5] = [1, 2, 4, 8, 16];
@@ -53,24 +53,38 @@ impl Axes {
             return Err(Failure::Argument(message));
         }
         let placements = match arguments.placement.as_deref() {
-            Some(list) => placements(list)?,
+            Some(list) if scenario.models().len() > 1 => placements(list)?,
+            Some(list) => {
+                let message = format!("--placement {list}: the scenario has 1 model, expected several to place");
+                return Err(Failure::Argument(message));
+            }
             None if arguments.common.scenario.is_none() && !has_grid => ALL_PLACEMENTS.map(Some).to_vec(),
             None => vec![None],
         };
-        let overlapping = ["workload.concurrency", "policy", "policy.kind", "policy.small", "policy.large"];
-        for path in input.axes.iter().map(Axis::path).filter(|path| overlapping.contains(path)) {
-            let given = if path == "workload.concurrency" {
-                arguments.concurrency.is_some()
-            } else {
-                arguments.every.is_some()
-            };
-            if given {
-                let message =
-                    format!("--grid {path}: the axis is given twice, expected either it or --every and --concurrency");
-                return Err(Failure::Argument(message));
-            }
+        input.axes.iter().try_for_each(|axis| refuse_second(axis.path(), arguments))?;
+        let grid = cells(&input.axes)?;
+        let sizes = [placements.len(), concurrencies.len(), every.len(), grid.len()];
+        check_size(sizes.into_iter().fold(1, usize::saturating_mul))?;
+        Ok(Self { placements, concurrencies, every, grid })
+    }
+}
+
+/// Refuses a `--grid` over what another argument sets as well: that one would win, and the rows would name values that were not in effect.
+fn refuse_second(path: &str, arguments: &Sweep) -> Result<(), Failure> {
+    let is_below = |table: &str| path == table || path.strip_prefix(table).is_some_and(|rest| rest.starts_with('.'));
+    let is_device = path == "model" || path.starts_with("model.") && path.ends_with(".device");
+    let arrives = path == "workload" || path == "workload.concurrency" || is_below("workload.arrivals");
+    let shares = ["scheduler", "scheduler.sharing", "scheduler.order"].contains(&path);
+    let given = [
+        ("--every", arguments.every.is_some() && is_below("policy")),
+        ("--concurrency", arguments.concurrency.is_some() && arrives),
+        ("--placement", arguments.placement.is_some() && (shares || is_device)),
+    ];
+    match given.into_iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((argument, _)) => {
+            Err(Failure::Argument(format!("--grid {path}: {argument} sets it already, expected one of the two")))
         }
-        Ok(Self { placements, concurrencies, every, grid: cells(&input.axes)? })
     }
 }
 

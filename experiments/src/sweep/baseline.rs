@@ -8,6 +8,7 @@ use rayon::prelude::*;
 
 use super::cell::{self, Cell};
 use crate::failure::Failure;
+use crate::interrupt;
 
 /// Throughput of the large model alone, tokens/s, by scenario. Cells that differ in nothing that the baseline sees share one.
 pub(super) struct Baselines(BTreeMap<String, Estimate>);
@@ -20,11 +21,12 @@ impl Baselines {
             let halves = cell.halves.iter().flatten().flatten();
             wanted.extend(std::iter::once(&cell.baseline).chain(halves).map(|scenario| (key(scenario), scenario)));
         }
-        let run = |(key, scenario): (String, &Scenario)| match cell::run(scenario) {
-            Ok(report) => Ok((key, report.throughput)),
-            Err(error) => Err(Failure::Run { cell: "large-only baseline: ".to_owned(), error }),
+        let run = |(key, scenario): (String, &Scenario)| {
+            // After an interrupt no cell runs that would ask for it.
+            let report = (!interrupt::requested()).then(|| cell::run(scenario, "large-only baseline: "))?;
+            Some(report.map(|report| (key, report.throughput)))
         };
-        Ok(Self(wanted.into_par_iter().map(run).collect::<Result<_, _>>()?))
+        Ok(Self(wanted.into_par_iter().filter_map(run).collect::<Result<_, _>>()?))
     }
 
     /// The throughput of a baseline that was computed.
@@ -33,7 +35,26 @@ impl Baselines {
     }
 }
 
-/// The overrides in the order in which they were made say all that tells two baselines of one sweep apart.
+/// The overrides in the order in which they were made say all that tells two baselines of one sweep apart. Those that a later one replaces
+/// say nothing: a grid over a threshold or over a policy's parameter has one baseline.
 fn key(scenario: &Scenario) -> String {
-    scenario.source().sets().collect::<Vec<_>>().join("\n")
+    let mut kept: Vec<(Vec<String>, &str)> = Vec::new();
+    for set in scenario.source().sets() {
+        let path = path(scenario, set);
+        kept.retain(|(earlier, _)| !earlier.starts_with(&path));
+        kept.push((path, set));
+    }
+    kept.into_iter().map(|(_, set)| set).collect::<Vec<_>>().join("\n")
+}
+
+/// The words of an override's path, models by index.
+fn path(scenario: &Scenario, set: &str) -> Vec<String> {
+    let mut words: Vec<String> = set.split('=').next().unwrap_or(set).split('.').map(str::to_owned).collect();
+    if let [table, model, ..] = words.as_mut_slice()
+        && table == "model"
+        && let Some(idx) = scenario.model_idx(model)
+    {
+        *model = idx.to_string();
+    }
+    words
 }

@@ -1,7 +1,7 @@
 //! A cell of the grid: its scenario, its key, and the run that fills its row.
 
-use handoff_sim::engine::{EngineConfig, Report, RunError, simulate};
-use handoff_sim::scenario::{Scenario, ScenarioError};
+use handoff_sim::engine::{EngineConfig, Report, simulate};
+use handoff_sim::scenario::{Scenario, ScenarioError, Variant};
 use handoff_sim::stats::{Estimate, StoppingRule};
 
 use super::axes::Axes;
@@ -48,13 +48,14 @@ pub(super) fn cells(input: &Input, scenario: &Scenario, axes: &Axes) -> Result<V
                         variant = variant.placement(placement);
                     }
                     let scenario = input.build(variant).map_err(name)?;
-                    let baseline = input.build(changed().policy_large_only()).map_err(name)?;
+                    // As a whole table, so that overrides of other policies' parameters go with it.
+                    let large_only =
+                        |variant: Variant| variant.policy_large_only().set("policy={ kind = \"large-only\" }");
+                    let baseline = input.build(large_only(changed())).map_err(name)?;
                     let separate = scenario.placement().as_str() == "separate" && scenario.models().len() > 1;
                     let concurrency = scenario.workload().arrivals().concurrency();
                     let half = |requests: u32| {
-                        (requests > 0)
-                            .then(|| input.build(changed().concurrency(requests).policy_large_only()))
-                            .transpose()
+                        (requests > 0).then(|| input.build(large_only(changed().concurrency(requests)))).transpose()
                     };
                     let halves = match concurrency.filter(|_| separate) {
                         Some(n) => Some([half(n.div_ceil(2)).map_err(name)?, half(n / 2).map_err(name)?]),
@@ -88,8 +89,7 @@ impl Cell {
 
     /// Runs the cell.
     pub(super) fn run(&self, baselines: &Baselines) -> Result<Row, Failure> {
-        let report =
-            run(&self.scenario).map_err(|error| Failure::Run { cell: format!("cell {}: ", self.key()), error })?;
+        let report = run(&self.scenario, &format!("cell {}: ", self.key()))?;
         let baseline = baselines.of(&self.baseline);
         let two_replicas =
             self.halves.as_ref().map(|halves| halves.iter().flatten().map(|half| baselines.of(half).mean).sum::<f64>());
@@ -144,10 +144,15 @@ impl Cell {
     }
 }
 
-/// Replications of a scenario until its precision is reached.
-pub(crate) fn run(scenario: &Scenario) -> Result<Report, RunError> {
+/// Replications of a scenario until its precision is reached. `cell` begins the text of an error.
+pub(crate) fn run(scenario: &Scenario, cell: &str) -> Result<Report, Failure> {
     let replications = scenario.replications();
     let rule = StoppingRule::new(scenario.workload().precision(), replications.min as usize, replications.max as usize)
         .expect("a validated scenario has a precision between 0 and 1 and at least two replications");
-    simulate(&EngineConfig::from(scenario), scenario.seed(), &rule)
+    let report = simulate(&EngineConfig::from(scenario), scenario.seed(), &rule)
+        .map_err(|error| Failure::Run { cell: cell.to_owned(), error })?;
+    if report.throughputs.iter().any(|throughput| !throughput.is_finite()) {
+        return Err(Failure::NoTime { cell: cell.to_owned() });
+    }
+    Ok(report)
 }

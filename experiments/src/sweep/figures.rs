@@ -73,20 +73,18 @@ fn point(row: &Row) -> SweepPoint {
     }
 }
 
-/// Throughput against the first `--grid` axis, a line for each combination of the others.
+/// Throughput against N in an open loop, else against the first `--grid` axis; a line for each combination of everything else.
 fn grid_figure(rows: &[Row], caption: &[String]) -> LineChart {
+    let over_every = rows.iter().all(|row| row.every.is_some() && row.grid.is_empty());
+    let axis = if over_every { every_axis(rows) } else { first_axis(rows) };
     let mut lines: Vec<ChartLine> = Vec::new();
-    let path = rows.first().and_then(|row| row.grid.split('=').next()).unwrap_or("").to_owned();
-    for (position, row) in rows.iter().enumerate() {
-        let (own, others) = row.grid.split_once(' ').unwrap_or((&row.grid, ""));
-        // An axis of words is laid out by position.
-        let x = own.split_once('=').and_then(|(_, value)| value.parse().ok()).unwrap_or(position as f64);
+    for (row, &x) in rows.iter().zip(&axis.places) {
         let parts = [
             Some(row.placement.clone()),
             row.order.clone(),
             row.concurrency.map(|concurrency| format!("C = {concurrency}")),
-            row.every.map(|every| format!("N = {every}")),
-            (!others.is_empty()).then(|| others.to_owned()),
+            row.every.filter(|_| !over_every).map(|every| format!("N = {every}")),
+            split_axis(&row.grid).1.map(str::to_owned),
         ];
         let label = parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
         let point = ChartPoint { x, y: row.throughput, band: Some((row.ci_low, row.ci_high)) };
@@ -95,13 +93,79 @@ fn grid_figure(rows: &[Row], caption: &[String]) -> LineChart {
             None => lines.push(ChartLine { label, points: vec![point], dashed: false }),
         }
     }
-    let x_title = if path.is_empty() { "cell".to_owned() } else { path };
     LineChart {
-        title: format!("Throughput against {x_title}"),
-        x: AxisTitle { title: x_title, scale: Scale::Linear },
+        title: format!("Throughput against {}", axis.name),
+        x: AxisTitle { title: axis.title, scale: axis.scale },
         y: AxisTitle { title: "throughput (tokens/s)".to_owned(), scale: Scale::Linear },
         lines,
         band: "95 % interval".to_owned(),
         caption: caption.to_vec(),
+    }
+}
+
+/// Where the rows stand along the x axis.
+struct XAxis {
+    name: String,
+    title: String,
+    scale: Scale,
+    /// One a row.
+    places: Vec<f64>,
+}
+
+fn every_axis(rows: &[Row]) -> XAxis {
+    let places = rows.iter().map(|row| f64::from(row.every.unwrap_or_default())).collect();
+    XAxis { name: "handoff frequency".to_owned(), title: "tokens per visit N".to_owned(), scale: Scale::Log, places }
+}
+
+fn first_axis(rows: &[Row]) -> XAxis {
+    let settings: Vec<(&str, &str)> =
+        rows.iter().map(|row| split_axis(&row.grid).0).map(|own| own.split_once('=').unwrap_or((own, ""))).collect();
+    let name = settings.first().map_or("", |(path, _)| *path);
+    let name = if name.is_empty() { "cell" } else { name }.to_owned();
+    let numbers: Option<Vec<f64>> = settings.iter().map(|(_, value)| value.parse().ok()).collect();
+    if let Some(places) = numbers.filter(|numbers| numbers.iter().all(|number| number.is_finite())) {
+        return XAxis { title: name.clone(), name, scale: Scale::Linear, places };
+    }
+    // Words stand in the order in which they were given, and the title says which is which.
+    let mut words: Vec<&str> = Vec::new();
+    settings.iter().map(|(_, value)| *value).for_each(|value| {
+        if !words.contains(&value) {
+            words.push(value);
+        }
+    });
+    let places = settings.iter().map(|(_, value)| words.iter().position(|word| word == value).unwrap_or(0) as f64);
+    let key: Vec<String> = words.iter().enumerate().map(|(position, word)| format!("{position}: {word}")).collect();
+    XAxis { title: format!("{name} ({})", key.join(", ")), name, scale: Scale::Linear, places: places.collect() }
+}
+
+/// The override of the first axis and those of the others. A blank between brackets or quotes belongs to a value.
+fn split_axis(grid: &str) -> (&str, Option<&str>) {
+    let (mut depth, mut quote) = (0_usize, None);
+    for (at, char) in grid.char_indices() {
+        match (quote, char) {
+            (Some(open), _) => quote = (char != open).then_some(open),
+            (None, '"' | '\'') => quote = Some(char),
+            (None, '[' | '{') => depth += 1,
+            (None, ']' | '}') => depth = depth.saturating_sub(1),
+            (None, ' ') if depth == 0 => return (&grid[..at], Some(&grid[at + 1..])),
+            _ => {}
+        }
+    }
+    (grid, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_override_ends_at_a_blank_outside_of_its_value() {
+        assert_eq!(split_axis("a=1 b=2 c=3"), ("a=1", Some("b=2 c=3")));
+        assert_eq!(
+            split_axis("policy={ kind = \"a b\", p = 1 } b=2"),
+            ("policy={ kind = \"a b\", p = 1 }", Some("b=2"))
+        );
+        assert_eq!(split_axis("a='x {' b=2"), ("a='x {'", Some("b=2")));
+        assert_eq!(split_axis(""), ("", None));
     }
 }

@@ -19,16 +19,20 @@ pub(super) struct Document<'a> {
     pub(super) break_even: Vec<BreakEven>,
 }
 
-/// The line below the figure. `commit` is that of the run, if it was not this program's.
-pub(crate) fn caption(scenario: &str, seed: u64, rows: &[Row], commit: Option<&str>) -> Vec<String> {
-    let program = Program::current();
-    let commit: String = commit.unwrap_or(&program.commit).chars().take(10).collect();
+/// The line below the figure. `program` is the one that computed the rows, if that is known.
+pub(crate) fn caption(scenario: &str, seed: u64, rows: &[Row], program: Option<&Program>) -> Vec<String> {
+    let origin = program.map_or_else(
+        || "of unknown origin".to_owned(),
+        |program| {
+            let commit: String = program.commit.chars().take(10).collect();
+            let changed = if program.sources == "changed" { " with changes" } else { "" };
+            format!("handoff {}, commit {commit}{changed}", program.version)
+        },
+    );
     let replications = rows.iter().map(|row| row.replications);
     let (fewest, most) = (replications.clone().min().unwrap_or(0), replications.max().unwrap_or(0));
-    vec![
-        format!("simulated, scenario {scenario}, seed {seed}, {fewest} to {most} random starts a point"),
-        format!("handoff {}, commit {commit}", program.version),
-    ]
+    let starts = if fewest == most { most.to_string() } else { format!("{fewest} to {most}") };
+    vec![format!("simulated, scenario {scenario}, seed {seed}, {starts} random starts a point"), origin]
 }
 
 /// A table a placement with a row for each N, then the break-evens.

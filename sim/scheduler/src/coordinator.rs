@@ -189,3 +189,165 @@ impl Coordinator {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: ModelIdx = ModelIdx(0);
+    const LARGE: ModelIdx = ModelIdx(1);
+
+    /// The models that launch at an instant, in order, where `wants` says which have rows.
+    fn launch(coordinator: &mut Coordinator, wants: &[u8]) -> Vec<u8> {
+        let mut launched = Vec::new();
+        for position in 0..coordinator.order.len() {
+            let model = coordinator.order(position);
+            if !coordinator.may_launch(model) {
+                continue;
+            }
+            if wants.contains(&model.0) {
+                coordinator.launched(model);
+                launched.push(model.0);
+            } else {
+                coordinator.declined(model);
+            }
+        }
+        launched
+    }
+
+    fn end(coordinator: &mut Coordinator, model: u8) -> bool {
+        coordinator.left_device(ModelIdx(model));
+        coordinator.completed(ModelIdx(model))
+    }
+
+    /// Which models run one after the other while all of them always have rows.
+    fn sequence(coordinator: &mut Coordinator, n: usize) -> Vec<u8> {
+        let all: Vec<u8> = (0..coordinator.order.len() as u8).collect();
+        (0..n)
+            .map(|_| {
+                let launched = launch(coordinator, &all);
+                assert_eq!(launched.len(), 1, "one forward at a time");
+                end(coordinator, launched[0]);
+                launched[0]
+            })
+            .collect()
+    }
+
+    fn exclusive(order: Order, devices: &[u16]) -> Coordinator {
+        Coordinator::new(Coordination::Independent, Sharing::Exclusive(order), devices)
+    }
+
+    #[test]
+    fn the_stated_order_says_who_takes_a_shared_device() {
+        assert_eq!(sequence(&mut exclusive(Order::LargeFirst, &[0, 0, 0]), 3), [2, 2, 2]);
+        assert_eq!(sequence(&mut exclusive(Order::SmallFirst, &[0, 0, 0]), 3), [0, 0, 0]);
+        assert_eq!(sequence(&mut exclusive(Order::Alternate, &[0, 0, 0]), 5), [0, 1, 2, 0, 1]);
+    }
+
+    #[test]
+    fn in_turn_means_after_the_one_that_ran_last() {
+        let mut coordinator = exclusive(Order::Alternate, &[0, 0, 0]);
+        assert_eq!(launch(&mut coordinator, &[1]), [1]);
+        end(&mut coordinator, 1);
+        assert_eq!(launch(&mut coordinator, &[0, 1]), [0]);
+        end(&mut coordinator, 0);
+        assert_eq!(launch(&mut coordinator, &[0, 2]), [2]);
+        end(&mut coordinator, 2);
+        assert_eq!(sequence(&mut coordinator, 3), [0, 1, 2]);
+    }
+
+    #[test]
+    fn a_slow_reader_of_results_does_not_lose_the_turn() {
+        let mut coordinator = exclusive(Order::Alternate, &[0, 0, 0]);
+        assert_eq!(launch(&mut coordinator, &[0, 1, 2]), [0]);
+        coordinator.left_device(ModelIdx(0));
+        assert_eq!(launch(&mut coordinator, &[1, 2]), [1]);
+        end(&mut coordinator, 1);
+        assert_eq!(launch(&mut coordinator, &[1, 2]), [2]);
+        // Model 0 ran first but is read last; after model 2 it is its turn all the same.
+        assert!(coordinator.completed(ModelIdx(0)));
+        end(&mut coordinator, 2);
+        assert_eq!(launch(&mut coordinator, &[0, 1, 2]), [0]);
+    }
+
+    #[test]
+    fn devices_take_turns_of_their_own() {
+        let mut coordinator = exclusive(Order::Alternate, &[0, 0, 1, 1]);
+        assert_eq!(launch(&mut coordinator, &[0, 1, 2, 3]), [0, 2]);
+        end(&mut coordinator, 0);
+        end(&mut coordinator, 2);
+        assert_eq!(launch(&mut coordinator, &[0, 1, 2, 3]), [1, 3]);
+        end(&mut coordinator, 3);
+        assert_eq!(launch(&mut coordinator, &[2, 3]), [2]);
+        end(&mut coordinator, 2);
+        end(&mut coordinator, 1);
+        assert_eq!(launch(&mut coordinator, &[0, 1, 2, 3]), [0, 3]);
+    }
+
+    #[test]
+    fn the_device_is_free_from_the_end_of_a_forward_and_the_model_from_its_results() {
+        let mut coordinator = exclusive(Order::LargeFirst, &[0, 0]);
+        assert_eq!(launch(&mut coordinator, &[0, 1]), [1]);
+        assert!(!coordinator.may_launch(SMALL) && !coordinator.may_launch(LARGE));
+        coordinator.left_device(LARGE);
+        assert!(coordinator.may_launch(SMALL) && !coordinator.may_launch(LARGE));
+        coordinator.completed(LARGE);
+        assert!(coordinator.may_launch(LARGE));
+    }
+
+    #[test]
+    fn overlapped_forwards_and_other_devices_do_not_wait() {
+        let overlapped = &mut Coordinator::new(Coordination::Independent, Sharing::Overlapped, &[0, 0]);
+        assert_eq!(launch(overlapped, &[0, 1]), [1, 0]);
+        assert_eq!(launch(&mut exclusive(Order::SmallFirst, &[0, 1]), &[0, 1]), [0, 1]);
+    }
+
+    #[test]
+    fn model_sync_waits_for_the_results_on_any_device() {
+        let model_sync = Coordination::ModelSync(Order::SmallFirst);
+        let mut coordinator = Coordinator::new(model_sync, Sharing::Overlapped, &[0, 1]);
+        assert_eq!(launch(&mut coordinator, &[0, 1]), [0]);
+        coordinator.left_device(SMALL);
+        assert_eq!(launch(&mut coordinator, &[1]), []);
+        assert!(coordinator.completed(SMALL));
+        assert_eq!(launch(&mut coordinator, &[1]), [1]);
+        let mut turns = Coordinator::new(Coordination::ModelSync(Order::Alternate), Sharing::Overlapped, &[0, 1, 2]);
+        assert_eq!(sequence(&mut turns, 4), [0, 1, 2, 0]);
+    }
+
+    #[test]
+    fn a_round_ends_when_all_were_asked_and_none_runs() {
+        let mut coordinator = Coordinator::new(Coordination::StepSync, Sharing::Overlapped, &[0, 1, 2]);
+        assert_eq!(launch(&mut coordinator, &[0, 2]), [2, 0]);
+        assert!(!end(&mut coordinator, 0), "results wait for the slowest");
+        // A model that is done, and one that had nothing, wait for the next round.
+        assert_eq!(launch(&mut coordinator, &[0, 1]), []);
+        assert!(!coordinator.round_is_over());
+        assert!(!end(&mut coordinator, 2));
+        assert!(coordinator.round_is_over());
+        coordinator.begin_round();
+        assert!(!coordinator.round_is_over());
+        assert_eq!(launch(&mut coordinator, &[0, 1]), [1, 0]);
+    }
+
+    #[test]
+    fn in_a_round_an_exclusive_device_runs_its_models_one_after_the_other() {
+        let sharing = Sharing::Exclusive(Order::LargeFirst);
+        let mut coordinator = Coordinator::new(Coordination::StepSync, sharing, &[0, 0]);
+        assert_eq!(launch(&mut coordinator, &[0, 1]), [1]);
+        end(&mut coordinator, 1);
+        assert!(!coordinator.round_is_over(), "the small model was not asked yet");
+        assert_eq!(launch(&mut coordinator, &[0, 1]), [0]);
+        end(&mut coordinator, 0);
+        assert!(coordinator.round_is_over());
+    }
+
+    #[test]
+    fn as_many_models_as_the_sets_hold() {
+        let devices = [0; Coordinator::MODELS_MAX];
+        let mut coordinator =
+            Coordinator::new(Coordination::ModelSync(Order::Alternate), Sharing::Overlapped, &devices);
+        let expected: Vec<u8> = (0..32).chain([0]).collect();
+        assert_eq!(sequence(&mut coordinator, 33), expected);
+    }
+}

@@ -61,7 +61,8 @@ pub struct PeerRequest {
     pub status: HandoffStatus,
     /// Tokens of the request so far: prompt and committed output.
     pub context_tokens: u32,
-    /// The message carries tokens `suffix_start..context_tokens`: all that the sender does not know the receiver to have seen.
+    /// The message carries tokens `suffix_start..context_tokens`: all that the sender does not know the receiver to have seen. With more
+    /// than two models that may be more than the receiver lacks, for it may have seen tokens of which the sender was not told.
     pub suffix_start: u32,
 }
 

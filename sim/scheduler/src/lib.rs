@@ -9,8 +9,9 @@
 //!
 //! # The tie rule
 //!
-//! At one instant a driver absorbs all completions (in index order), then all deliveries (in the order in which they were sent), then tells
-//! the number of active requests if it changed, then asks for launches in the coordinator's order. A driver with a real clock, too, absorbs
+//! At one instant a driver absorbs all completions (in index order; those of a step-sync round in the order in which the steps ended), then all
+//! deliveries (in the order in which they were sent), then tells the number of active requests if it changed, then asks for launches in the
+//! coordinator's order. A driver with a real clock, too, absorbs
 //! everything that it has received before it asks for a launch. Otherwise a batch would miss a row that was there.
 //!
 //! # A request's life

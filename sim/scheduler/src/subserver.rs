@@ -2,6 +2,8 @@
 
 mod client;
 mod decode;
+#[cfg(test)]
+mod fixture;
 mod peer;
 
 use alloc::collections::VecDeque;

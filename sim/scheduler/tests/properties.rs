@@ -178,6 +178,24 @@ proptest! {
         prop_assert_eq!(run(setup.clone(), chances).log, run(setup, chances).log);
     }
 
+    /// Two requests that each hold what the other waits for need two ways in, or three models.
+    #[test]
+    fn reservations_do_not_lock_up_where_all_enter_at_one_of_two_models(
+        setup in setups(true),
+        chances in chances(),
+        budgets in [CONTEXT_MAX..3 * CONTEXT_MAX, CONTEXT_MAX..3 * CONTEXT_MAX],
+    ) {
+        let models = budgets.iter().zip(0..).map(|(&budget, device)| {
+            let of = &setup.models[device as usize % setup.models.len()];
+            let mut model = Model { device, ..of.clone() }.kv(budget, KvFull::Wait);
+            model.gate.threshold = Threshold::constant(1);
+            model
+        });
+        let jobs = setup.jobs.iter().map(|job| Job { entry: ModelIdx(0), ..*job });
+        let set = run(Setup { models: models.collect(), jobs: jobs.collect(), ..setup.clone() }, chances);
+        prop_assert_eq!(set.end, Some(End::Drained), "{}", set.log);
+    }
+
     /// Without cancelled requests and early stops, every output token is committed once.
     #[test]
     fn no_token_is_lost_or_made_twice(setup in setups(true), chances in chances()) {

@@ -1,11 +1,18 @@
 //! Runs for the tests, built without a scenario file.
 #![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used)]
 
+pub mod account;
+
 use std::sync::Arc;
 
-use handoff_scheduler::{Coordination, GateConfig, Hold, KvConfig, KvFull, Order, Sharing, Threshold};
+use handoff_scheduler::{
+    Coordination, GateConfig, Hold, KvConfig, KvFull, ModelIdx, Order, PeerRequest, Sharing, Threshold, Timestamp,
+};
+use handoff_sim::analytic::RoutingLaw;
 use handoff_sim::cost::{AffineLatency, CorunRates, HostCost, Jitter, StepLatency};
-use handoff_sim::engine::{EngineConfig, Metrics, ModelConfig, RunError, Window, replicate};
+use handoff_sim::engine::{
+    EngineConfig, Metrics, ModelConfig, Observer, RunError, Window, replicate, replicate_observed,
+};
 use handoff_sim::policy::Policy;
 use handoff_sim::rng::Stream;
 use handoff_sim::stats::Estimate;
@@ -95,4 +102,44 @@ pub fn throughput(config: &EngineConfig, n: u32, warmup_requests: u64, requests:
 pub fn assert_close(value: f64, expected: f64, relative: f64) {
     let error = (value / expected - 1.0).abs();
     assert!(error <= relative, "{value} differs from {expected} by {error:.2e}, more than {relative:.0e}");
+}
+
+/// Requests that go on as if for ever: `tokens` output tokens each; the run ends when the first of them ends.
+pub fn endless(config: EngineConfig, start: Start, tokens: u32, seed: u64) -> Metrics {
+    run(&started(config, tokens, start), seed, 0, 1).unwrap()
+}
+
+/// As [`endless`], measuring how long each request takes from one step at model 1 to its next visit's. Exact on a periodic orbit, however
+/// few cycles there are, because whole cycles are measured. Returns cycles per second of all requests together; the first tenth of the run is
+/// left out.
+pub fn cycles_per_s(config: EngineConfig, start: Start, tokens: u32, seed: u64) -> f64 {
+    let config = started(config, tokens, start);
+    let concurrency = config.workload.arrivals().concurrency().unwrap();
+    let visits = LargeVisits { leaves_at: vec![Vec::new(); concurrency as usize] };
+    let window = Window { warmup_requests: 0, requests: 1 };
+    let (_, visits) = replicate_observed(&config, seed, window, visits).unwrap();
+    let rate = |times: &Vec<u64>| {
+        let times = &times[times.len() / 10..];
+        (times.len() - 1) as f64 / ((times[times.len() - 1] - times[0]) as f64 * 1e-9)
+    };
+    visits.leaves_at.iter().map(rate).sum()
+}
+
+/// When each request left model 1, by slot. Only for runs in which no slot is reused.
+struct LargeVisits {
+    leaves_at: Vec<Vec<u64>>,
+}
+
+impl Observer for LargeVisits {
+    fn handed_off(&mut self, now: Timestamp, to: ModelIdx, message: &PeerRequest, _idx: u64) {
+        if to == ModelIdx(0) {
+            self.leaves_at[message.request.idx()].push(now.as_ns());
+        }
+    }
+}
+
+/// The share of model 0's steps that sent their request to another model: p of the R2R law as realised. Exact throughput at this p, instead of the
+/// nominal one, takes most of the noise out of a comparison (a control variate: throughput is nearly linear in p).
+pub fn realised_law(metrics: &Metrics) -> RoutingLaw {
+    RoutingLaw { p: metrics.models[0].handoffs as f64 / metrics.models[0].rows() as f64 }
 }

@@ -74,3 +74,81 @@ impl Subserver {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{Fixture, OTHER, release, request};
+    use super::*;
+    use crate::event::Outcome;
+    use crate::ids::StepId;
+    use alloc::vec::Vec;
+
+    fn suffixes(outputs: &[Output]) -> Vec<(ModelIdx, u32, u32)> {
+        let suffix = |output: &Output| match output {
+            Output::SendHandoff { to, message } => Some((*to, message.suffix_start, message.context_tokens)),
+            _ => None,
+        };
+        outputs.iter().filter_map(suffix).collect()
+    }
+
+    #[test]
+    fn a_message_carries_what_the_receiver_is_not_known_to_have_seen() {
+        let third = ModelIdx(2);
+        let mut fixture = Fixture::eager();
+        fixture.arrive(request(0), 5);
+        fixture.launch();
+        let to_other = fixture.finish_step(&[Outcome::commit_to(OTHER)]);
+        assert_eq!(suffixes(&to_other), [(OTHER, 0, 6)]);
+        fixture.hand_over(request(0), 6, 9);
+        assert_eq!(fixture.launch()[0].new_tokens, 4);
+        let to_third = fixture.finish_step(&[Outcome::commit_to(third)]);
+        assert_eq!(suffixes(&to_third), [(third, 0, 10)]);
+        // By way of the third model it comes back from the other one, which has seen everything.
+        fixture.hand_over(request(0), 9, 12);
+        assert_eq!(fixture.launch()[0].new_tokens, 3);
+        let dropped = fixture.finish_step(&[Outcome::drop_to(OTHER)]);
+        assert_eq!(suffixes(&dropped), [(OTHER, 12, 12)]);
+        // The other model drops its token too: nothing is new, and the last token goes through the model again.
+        fixture.hand_over(request(0), 12, 12);
+        let row = fixture.launch()[0];
+        assert_eq!((row.kv_tokens, row.new_tokens), (11, 1));
+        let to_third = fixture.finish_step(&[Outcome::commit_to(third)]);
+        assert_eq!(suffixes(&to_third), [(third, 10, 13)]);
+    }
+
+    #[test]
+    fn the_next_user_of_a_slot_is_sent_in_full() {
+        let mut fixture = Fixture::eager();
+        fixture.arrive(request(0), 5);
+        fixture.launch();
+        fixture.finish_step(&[Outcome::commit_to(OTHER)]);
+        assert_eq!(fixture.finish_elsewhere(request(0)), [release(request(0), 5)]);
+        fixture.arrive(RequestId { slot: 0, generation: 1 }, 3);
+        fixture.launch();
+        assert_eq!(suffixes(&fixture.finish_step(&[Outcome::commit_to(OTHER)])), [(OTHER, 0, 4)]);
+    }
+
+    #[test]
+    fn every_peer_hears_of_the_end_and_only_a_pending_share_is_freed() {
+        let mut fixture = Fixture::eager();
+        fixture.arrive(request(0), 5);
+        fixture.launch();
+        let outputs = fixture.finish_step(&[Outcome::FINISHED]);
+        let emitted = Output::EmitTokens { step: StepId(0), committed: 1, dropped: 0 };
+        assert_eq!(outputs[..3], [emitted, release(request(0), 5), Output::ReportFinished { request: request(0) }]);
+        let told = outputs[3..].iter().map(|output| match output {
+            Output::SendHandoff { to, message } if message.status == HandoffStatus::Finished => *to,
+            other => panic!("{other:?}"),
+        });
+        assert!(told.eq([OTHER, ModelIdx(2)]));
+        assert_eq!(fixture.finish_elsewhere(request(1)), []);
+    }
+
+    #[test]
+    #[should_panic(expected = "was handed to model 0 while it is Waiting there")]
+    fn a_request_is_in_one_place() {
+        let mut fixture = Fixture::eager();
+        fixture.arrive(request(0), 5);
+        fixture.hand_over(request(0), 0, 5);
+    }
+}

@@ -1,6 +1,8 @@
 //! What must be true of every request, kept from the events alone.
 
-use handoff_scheduler::{ModelIdx, PeerRequest, RequestId, Row, Subserver, VisitState};
+use handoff_scheduler::{ModelIdx, Origin, PeerRequest, RequestId, Row, Subserver, VisitState};
+
+use super::Job;
 
 /// Where a request is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,6 +25,8 @@ pub struct Request {
     pub output_tokens_left: u32,
     pub dropped_tokens: u32,
     pub visit_steps: u32,
+    /// How, and at which ns, the request came to be ready for its next step.
+    ready: (Origin, u64),
     pub messages_in_flight: u32,
     /// By model: tokens that the subserver has been told or has made.
     known: Vec<u32>,
@@ -32,7 +36,6 @@ pub struct Request {
     pub arrivals: Vec<Option<u64>>,
     /// By pair of models: what each knows the other to have seen.
     exchanged: Vec<u32>,
-    /// What each subserver must have seen of cancelled requests: their steps in flight.
     pub cancelled: bool,
 }
 
@@ -42,18 +45,17 @@ pub struct Account {
     slots: Vec<Option<Request>>,
     generations: Vec<u32>,
     n_arrivals: Vec<u64>,
-    /// By model: the requests that waited for KV at the last check.
-    blocked: Vec<Vec<RequestId>>,
     pub active: usize,
 }
 
 impl Account {
     pub fn new(n_models: usize) -> Self {
-        Self { n_arrivals: vec![0; n_models], blocked: vec![Vec::new(); n_models], ..Self::default() }
+        Self { n_arrivals: vec![0; n_models], ..Self::default() }
     }
 
     /// A new request in the lowest free slot.
-    pub fn open(&mut self, job: usize, context_tokens: u32, output_tokens: u32, entry: ModelIdx) -> RequestId {
+    pub fn open(&mut self, now_ns: u64, job: usize, of: Job) -> RequestId {
+        let Job { prompt_tokens: context_tokens, output_tokens, entry } = of;
         let n = self.n_arrivals.len();
         let slot = self.slots.iter().position(Option::is_none).unwrap_or_else(|| {
             self.slots.push(None);
@@ -71,6 +73,7 @@ impl Account {
             output_tokens_left: output_tokens,
             dropped_tokens: 0,
             visit_steps: 0,
+            ready: (Origin::Client, now_ns),
             messages_in_flight: 0,
             known: vec![0; n],
             kept: vec![0; n],
@@ -127,12 +130,13 @@ impl Account {
         assert!(message.suffix_start <= request.known[to.idx()], "the receiver misses tokens");
     }
 
-    pub fn delivered(&mut self, to: ModelIdx, message: &PeerRequest) {
+    pub fn delivered(&mut self, now_ns: u64, to: ModelIdx, message: &PeerRequest) {
         let Some(request) = self.slots[message.request.idx()].as_mut() else { panic!("the slot was freed too early") };
         request.messages_in_flight -= 1;
         if request.place == Place::Travelling {
             request.place = Place::At(to);
             request.visit_steps = 0;
+            request.ready = (Origin::Peer, now_ns);
             request.arrive(to, &mut self.n_arrivals);
         }
     }
@@ -144,13 +148,15 @@ impl Account {
         let kept = request.kept_at(model);
         let new_tokens = request.context_tokens - kept;
         assert_eq!((row.kv_tokens, row.new_tokens), (kept, new_tokens), "{row:?} against {request:?}");
+        assert_eq!((row.origin, row.ready_at.as_ns()), request.ready, "{row:?} against {request:?}");
         request.kept[model.idx()] = request.context_tokens;
         request.visit_steps += 1;
     }
 
     /// The step is over; `committed` says whether its token is kept.
-    pub fn decided(&mut self, model: ModelIdx, id: RequestId, committed: bool) {
+    pub fn decided(&mut self, now_ns: u64, model: ModelIdx, id: RequestId, committed: bool) {
         let request = self.get_mut(id);
+        request.ready = (Origin::Resident, now_ns);
         if committed {
             request.context_tokens += 1;
             request.output_tokens_left -= 1;
@@ -178,19 +184,21 @@ impl Account {
                 *slot = None;
             }
         }
-        for (subserver, before) in subservers.iter().zip(&mut self.blocked) {
-            let now: Vec<RequestId> = subserver.blocked().collect();
-            let stayed: Vec<RequestId> = before.iter().copied().filter(|request| now.contains(request)).collect();
-            assert_eq!(now[..stayed.len()], stayed, "those who wait for KV keep their order");
-            let mut overtaken = false;
-            for &request in before.iter() {
-                match subserver.visit_state(request) {
-                    VisitState::Blocked => overtaken = true,
-                    VisitState::Absent => {}
-                    _ => assert!(!overtaken, "{request} got KV before one who came earlier"),
-                }
-            }
-            *before = now;
+        for subserver in subservers {
+            self.check_blocked(subserver);
+        }
+    }
+
+    /// Those who wait for KV are in the order of their arrival, and nobody who came later was let in.
+    fn check_blocked(&self, subserver: &Subserver) {
+        let arrival = |request: &Request| request.arrivals[subserver.model().idx()];
+        let blocked: Vec<Option<u64>> = subserver.blocked().map(|request| arrival(self.get(request))).collect();
+        assert!(blocked.is_sorted(), "{blocked:?} wait for KV");
+        let let_in = self
+            .live()
+            .filter(|request| !matches!(subserver.visit_state(request.id), VisitState::Absent | VisitState::Blocked));
+        if let (Some(&first), Some(last)) = (blocked.first(), let_in.map(arrival).max()) {
+            assert!(last < first, "{last:?} got KV at {} before {first:?}", subserver.model());
         }
     }
 }

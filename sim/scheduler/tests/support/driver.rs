@@ -4,25 +4,15 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use handoff_scheduler::{
-    Coordination, Coordinator, Destination, HandoffStatus, Input, ModelIdx, Outcome, Output, PeerRequest, RequestId,
-    Row, RowKind, Sharing, Subserver, SubserverConfig, Timestamp,
+    Coordination, Coordinator, HandoffStatus, Input, ModelIdx, Outcome, Output, PeerRequest, Row, Sharing, Subserver,
+    SubserverConfig, Timestamp,
 };
 
-use super::{Account, Decision, Place, Policy, Random, Setup, launch};
+use super::words::{name, share, word};
+use super::{Account, Decision, End, Place, Policy, Random, Setup, launch};
 
 /// More events than any run of the tests has.
 const EVENTS_MAX: u32 = 400_000;
-
-/// How a run ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum End {
-    /// Every job is done.
-    Drained,
-    /// Nothing will ever happen again, and requests are left.
-    Stalled,
-    /// As many requests as wanted are done.
-    Enough,
-}
 
 #[derive(Clone, Copy, Debug)]
 enum Delivery {
@@ -119,6 +109,13 @@ impl Set {
         end
     }
 
+    /// The log with a line for the end of the run.
+    pub fn finished_log(mut self) -> String {
+        let end = self.end.expect("it has run");
+        self.log(&format!("{end:?}"));
+        self.log
+    }
+
     fn queue(&mut self, at: u64, delivery: Delivery) {
         self.queue.insert((at, self.n_queued), delivery);
         self.n_queued += 1;
@@ -197,7 +194,7 @@ impl Set {
         if outcome.committed && request.output_tokens_left == 1 {
             outcome = Outcome::FINISHED;
         }
-        self.account.decided(model, row.request, outcome.committed);
+        self.account.decided(self.now, model, row.request, outcome.committed);
         outcome
     }
 
@@ -218,14 +215,14 @@ impl Set {
     }
 
     fn hand_over(&mut self, to: ModelIdx, message: PeerRequest) {
-        self.account.delivered(to, &message);
+        self.account.delivered(self.now, to, &message);
         let context_tokens_max = self.account.get(message.request).context_tokens_max;
         self.tell(to, Input::HandoffArrived { message, context_tokens_max });
     }
 
     fn arrive(&mut self) {
         let Some(&job) = self.setup.jobs.get(self.next_job) else { return };
-        let request = self.account.open(self.next_job, job.prompt_tokens, job.output_tokens, job.entry);
+        let request = self.account.open(self.now, self.next_job, job);
         self.log(&format!("{} arrives at {} with {} tokens", name(request), job.entry, job.prompt_tokens));
         self.next_job += 1;
         let context_tokens_max = job.prompt_tokens + job.output_tokens;
@@ -386,26 +383,5 @@ impl Set {
 
     fn log(&mut self, line: &str) {
         writeln!(self.log, "{:>5}  {line}", self.now).expect("strings grow");
-    }
-}
-
-fn name(request: RequestId) -> String {
-    format!("r{}.{}", request.slot, request.generation)
-}
-
-fn share(row: &Row) -> String {
-    match row.kind {
-        RowKind::Decode => format!("decode on {}", row.kv_tokens),
-        RowKind::Extend => format!("extend {} on {}", row.new_tokens, row.kv_tokens),
-        RowKind::Prefill => format!("prefill {}", row.new_tokens),
-    }
-}
-
-fn word(outcome: Outcome) -> String {
-    let verb = if outcome.committed { "commit" } else { "drop" };
-    match outcome.destination {
-        Destination::Stay => format!("{verb}, stay"),
-        Destination::To(model) => format!("{verb}, to {}", model.0),
-        Destination::Finished => format!("{verb}, finished"),
     }
 }

@@ -11,9 +11,10 @@ mod account;
 mod driver;
 mod launch;
 mod random;
+mod words;
 
 pub use account::{Account, Place, Request};
-pub use driver::{End, Set};
+pub use driver::Set;
 pub use random::Random;
 
 use handoff_scheduler::{
@@ -121,6 +122,17 @@ pub struct Decision<'a> {
     pub request: &'a Request,
     /// Steps of this visit, the present one included.
     pub visit_steps: u32,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// Every job is done.
+    Drained,
+    /// Nothing will ever happen again, and requests are left.
+    Stalled,
+    /// As many requests as wanted are done.
+    Enough,
 }
 
 pub type Policy = Box<dyn FnMut(&Decision<'_>) -> Outcome>;
