@@ -221,7 +221,7 @@ impl Dice {
             corun: rates.map(|rates| CorunRates::constant(rates).unwrap()),
             first: self.pick(&[None, None, Some(FirstKind::Extend), Some(FirstKind::Decode)]),
             fused: self.chance(0.2),
-            fresh: self.chance(0.1).then(|| FreshCost { fixed_ns: 1_000_000, per_context_token_ns: 1_000.0 }),
+            fresh: self.chance(0.1).then_some(FreshCost { fixed_ns: 1_000_000, per_context_token_ns: 1_000.0 }),
             hop_ns: if self.chance(0.4) { 1_000 * u64::from(self.from(0, 5_000)) } else { 0 },
             hop_bytes_per_ns: None,
             workload,

@@ -84,6 +84,7 @@ mod event;
 mod gate;
 mod ids;
 mod kv;
+mod outbox;
 mod plan;
 mod request;
 mod subserver;

@@ -6,13 +6,13 @@ mod decode;
 mod fixture;
 mod peer;
 
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use crate::event::{Input, Output};
 use crate::gate::{Gate, GateConfig};
 use crate::ids::{ModelIdx, RequestId, StepId};
 use crate::kv::{BlockedRequest, Kv, KvConfig};
+use crate::outbox::Outbox;
 use crate::plan::{BatchSums, Origin, Row, RowKind, StepPlan};
 use crate::request::{Visit, VisitState};
 use crate::time::Timestamp;
@@ -72,7 +72,7 @@ pub struct Subserver {
     running_sums: BatchSums,
     n_steps: u64,
     n_admissions: u64,
-    outputs: VecDeque<Output>,
+    outputs: Outbox,
 }
 
 impl Subserver {
@@ -93,7 +93,7 @@ impl Subserver {
             running_sums: BatchSums::default(),
             n_steps: 0,
             n_admissions: 0,
-            outputs: VecDeque::new(),
+            outputs: Outbox::default(),
         }
     }
 
@@ -118,7 +118,13 @@ impl Subserver {
     /// The next thing that the driver must do.
     #[inline]
     pub fn poll_output(&mut self, _now: Timestamp) -> Option<Output> {
-        self.outputs.pop_front()
+        self.outputs.pop()
+    }
+
+    /// All that the driver must do at once, in order, instead of one by one: replaces what `buffer` held.
+    #[inline]
+    pub fn take_outputs(&mut self, buffer: &mut Vec<Output>) {
+        self.outputs.take(buffer);
     }
 
     /// When to come back with [`Input::TimedOut`] if nothing happens before, and why. `None` while a step is in flight.
@@ -293,7 +299,7 @@ impl Subserver {
         let freed_tokens = core::mem::take(&mut visit.kv_tokens);
         self.kv.used_tokens -= u64::from(freed_tokens);
         self.kv.unreserve(core::mem::take(&mut visit.reserved_tokens));
-        self.outputs.push_back(Output::Release { request, freed_tokens });
+        self.outputs.push(Output::Release { request, freed_tokens });
         while let Some(blocked) = self.kv.reserve_next() {
             self.visits[blocked.request.idx()].reserved_tokens = blocked.reserve_tokens;
             // The admission delay, and the gate's longest wait, include the wait for KV.

@@ -10,7 +10,7 @@ use super::device::{Flights, Phase};
 use super::error::{RunError, Waiting, indices};
 use super::metrics::Metrics;
 use super::observer::Observer;
-use super::queue::{Delivery, MessageQueue};
+use super::queue::MessageQueue;
 use super::requests::Requests;
 use crate::cost::BatchShape;
 use crate::policy::StartRule;
@@ -60,7 +60,11 @@ pub(super) struct Driver<'c, O> {
     /// Finished requests over time, beside `series`.
     pub(super) finished_series: Option<BinnedSeries>,
     observer: O,
-    due: Vec<Delivery>,
+    /// Models whose step was absorbed at this instant and whose outputs are still to be acted on, in order.
+    absorbed: Vec<ModelIdx>,
+    /// Requests of the closed loop that arrive at this instant.
+    arrivals_due: u32,
+    outputs: Vec<Output>,
     outcomes: Vec<Outcome>,
 }
 
@@ -103,7 +107,9 @@ impl<'c, O: Observer> Driver<'c, O> {
             series: None,
             finished_series: None,
             observer,
-            due: Vec::new(),
+            absorbed: Vec::with_capacity(n_models),
+            arrivals_due: 0,
+            outputs: Vec::new(),
             outcomes: Vec::new(),
         }
     }
@@ -268,15 +274,24 @@ impl<'c, O: Observer> Driver<'c, O> {
             metrics.batch.record(sums.rows);
         }
         subserver.handle_input(self.now, Input::StepFinished { step, outcomes: &self.outcomes });
-        while let Some(output) = self.subservers[model.idx()].poll_output(self.now) {
+        self.absorbed.push(model);
+    }
+
+    /// Acts on everything that a subserver has to say.
+    #[inline]
+    fn act_on_outputs(&mut self, model: ModelIdx) {
+        let mut outputs = std::mem::take(&mut self.outputs);
+        self.subservers[model.idx()].take_outputs(&mut outputs);
+        for output in &outputs {
             self.act(model, output);
         }
+        self.outputs = outputs;
     }
 
     #[inline]
-    fn act(&mut self, model: ModelIdx, output: Output) {
-        match output {
-            Output::SendHandoff { to, message } => self.send(to, message),
+    fn act(&mut self, model: ModelIdx, output: &Output) {
+        match *output {
+            Output::SendHandoff { to, ref message } => self.send(to, message),
             Output::EmitTokens { committed, dropped, .. } => {
                 if self.measuring {
                     self.metrics.tokens += u64::from(committed);
@@ -298,14 +313,14 @@ impl<'c, O: Observer> Driver<'c, O> {
 
     /// Puts a message on its way: the hop, then the receiver's inter-model loop.
     #[inline]
-    fn send(&mut self, to: ModelIdx, message: PeerRequest) {
+    fn send(&mut self, to: ModelIdx, message: &PeerRequest) {
         let active = message.status == HandoffStatus::Active;
         if active {
             if self.measuring {
                 self.metrics.handoffs += 1;
                 self.metrics.models[message.from.idx()].handoffs += 1;
             }
-            self.observer.handed_off(self.now, to, &message, self.requests.get(message.request).idx);
+            self.observer.handed_off(self.now, to, message, self.requests.get(message.request).idx);
         }
         let arrives = self.now + self.config.hop_ns(message.context_tokens - message.suffix_start);
         let mut handling_ns = self.config.models[to.idx()].host.message_ns;
@@ -327,21 +342,27 @@ impl<'c, O: Observer> Driver<'c, O> {
         if self.measuring && active {
             self.metrics.in_transit_ns += u128::from(at - self.now);
         }
-        self.queue.send(self.now, at, Delivery::Handoff { to, message });
+        if at <= self.now {
+            self.hand_over(to, message);
+        } else {
+            self.queue.send(at, to, *message);
+        }
     }
 
-    /// Delivers what is due. Deliveries send nothing, so one pass is enough.
+    /// Delivers what is due at this instant: messages that travelled, then what the steps that just ended have to say, then arrivals.
+    /// Deliveries send nothing, so one pass is enough.
     #[inline]
     fn deliver(&mut self) {
-        let mut due = std::mem::take(&mut self.due);
-        self.queue.take_due(self.now, &mut due);
-        for &delivery in &due {
-            match delivery {
-                Delivery::Handoff { to, message } => self.hand_over(to, message),
-                Delivery::Arrival => self.arrive(),
-            }
+        while let Some((to, message)) = self.queue.pop_due(self.now) {
+            self.hand_over(to, &message);
         }
-        self.due = due;
+        for position in 0..self.absorbed.len() {
+            self.act_on_outputs(self.absorbed[position]);
+        }
+        self.absorbed.clear();
+        for _ in 0..std::mem::take(&mut self.arrivals_due) {
+            self.arrive();
+        }
         while self.next_arrival <= self.now {
             self.arrive();
             self.schedule_arrival();
@@ -355,17 +376,15 @@ impl<'c, O: Observer> Driver<'c, O> {
     }
 
     #[inline]
-    fn hand_over(&mut self, to: ModelIdx, message: PeerRequest) {
+    fn hand_over(&mut self, to: ModelIdx, message: &PeerRequest) {
         let request = message.request;
         if self.measuring && message.status == HandoffStatus::Active {
             self.metrics.models[to.idx()].visits += 1;
         }
         let context_tokens_max = self.requests.get(request).context_tokens_max;
         let subserver = &mut self.subservers[to.idx()];
-        subserver.handle_input(self.now, Input::HandoffArrived { message, context_tokens_max });
+        subserver.handle_input(self.now, Input::HandoffArrived { message: *message, context_tokens_max });
         if message.status == HandoffStatus::Finished {
-            // The share's release needs nothing of a virtual clock.
-            while subserver.poll_output(self.now).is_some() {}
             self.requests.share_freed(request);
         }
     }
@@ -396,7 +415,7 @@ impl<'c, O: Observer> Driver<'c, O> {
         }
         self.requests.finish(request, self.subservers.len() as u32 - 1);
         if self.config.workload.arrivals().concurrency().is_some() {
-            self.queue.send(self.now, self.now, Delivery::Arrival);
+            self.arrivals_due += 1;
         }
     }
 
@@ -436,9 +455,7 @@ impl<'c, O: Observer> Driver<'c, O> {
         let subserver = &mut self.subservers[model.idx()];
         let Some(plan) = subserver.poll_launch(self.now) else {
             // A launch that KV pressure emptied has preempted somebody all the same.
-            while let Some(output) = self.subservers[model.idx()].poll_output(self.now) {
-                self.act(model, output);
-            }
+            self.act_on_outputs(model);
             self.coordinator.declined(model);
             return;
         };
@@ -469,9 +486,8 @@ impl<'c, O: Observer> Driver<'c, O> {
         self.observer.launched(self.now, model, &plan);
         self.coordinator.launched(model);
         self.flights.launch(self.now, model, sums.rows, launch_ns, forward_ns);
-        while let Some(output) = self.subservers[model.idx()].poll_output(self.now) {
-            self.act(model, output);
-        }
+        // Preemptions, and releases of shares whose request ended elsewhere.
+        self.act_on_outputs(model);
     }
 
     fn close_window(&mut self) {

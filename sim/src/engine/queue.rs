@@ -5,20 +5,12 @@ use std::collections::BinaryHeap;
 
 use handoff_scheduler::{ModelIdx, PeerRequest, Timestamp};
 
-/// What is delivered to a subserver.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Delivery {
-    /// A peer request.
-    Handoff { to: ModelIdx, message: PeerRequest },
-    /// A new request of the closed loop, of a Poisson stream or of a trace.
-    Arrival,
-}
-
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     at: Timestamp,
     sequence: u64,
-    delivery: Delivery,
+    to: ModelIdx,
+    message: PeerRequest,
 }
 
 impl Entry {
@@ -44,23 +36,17 @@ impl Ord for Entry {
     }
 }
 
-/// Deliveries of the present instant in a list, later ones in a heap; both in the order in which they were sent.
+/// Messages that arrive later than they were sent. Those that arrive at once never come here.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MessageQueue {
-    inbox: Vec<Delivery>,
     later: BinaryHeap<Reverse<Entry>>,
     n_sent: u64,
 }
 
 impl MessageQueue {
-    #[inline]
-    pub(super) fn send(&mut self, now: Timestamp, at: Timestamp, delivery: Delivery) {
-        if at <= now {
-            self.inbox.push(delivery);
-        } else {
-            self.later.push(Reverse(Entry { at, sequence: self.n_sent, delivery }));
-            self.n_sent += 1;
-        }
+    pub(super) fn send(&mut self, at: Timestamp, to: ModelIdx, message: PeerRequest) {
+        self.later.push(Reverse(Entry { at, sequence: self.n_sent, to, message }));
+        self.n_sent += 1;
     }
 
     #[inline]
@@ -68,15 +54,12 @@ impl MessageQueue {
         self.later.peek().map_or(Timestamp::MAX, |Reverse(entry)| entry.at)
     }
 
-    /// Takes the deliveries that are due at `now` into `due`: those that travelled first, then those of this instant.
+    /// The next message that is due at `now`, in the order in which they were sent.
     #[inline]
-    pub(super) fn take_due(&mut self, now: Timestamp, due: &mut Vec<Delivery>) {
-        due.clear();
-        while self.next_time() <= now {
-            if let Some(Reverse(entry)) = self.later.pop() {
-                due.push(entry.delivery);
-            }
+    pub(super) fn pop_due(&mut self, now: Timestamp) -> Option<(ModelIdx, PeerRequest)> {
+        if self.next_time() > now {
+            return None;
         }
-        due.append(&mut self.inbox);
+        self.later.pop().map(|Reverse(entry)| (entry.to, entry.message))
     }
 }

@@ -2,6 +2,7 @@
 #![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used)]
 
 pub mod account;
+pub mod routes;
 
 use std::sync::Arc;
 

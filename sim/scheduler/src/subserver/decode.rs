@@ -89,7 +89,7 @@ impl Subserver {
         let freed_tokens = core::mem::take(&mut self.visits[victim.idx()].kv_tokens);
         if freed_tokens > 0 {
             self.kv.used_tokens -= u64::from(freed_tokens);
-            self.outputs.push_back(Output::Preempt { request: victim, freed_tokens });
+            self.outputs.push(Output::Preempt { request: victim, freed_tokens });
         }
         if let Some(position) = self.running.iter().position(|row| row.request == victim) {
             // Ahead of rows as old as itself: those were selected after it, or not at all.
@@ -114,8 +114,8 @@ impl Subserver {
         assert!(outcomes.len() == self.running.len(), "{step:?} of {} has one outcome a row", self.model);
         let mut rows = core::mem::take(&mut self.running);
         // The tokens go out before the news that a request is complete; how many there are is known at the end.
-        let emit_idx = self.outputs.len();
-        self.outputs.push_back(Output::EmitTokens { step, committed: 0, dropped: 0 });
+        let emit_position = self.outputs.position();
+        self.outputs.push(Output::EmitTokens { step, committed: 0, dropped: 0 });
         let mut committed_rows = 0;
         let mut cancelled_rows = 0;
         for (row, outcome) in rows.iter().zip(outcomes) {
@@ -158,7 +158,7 @@ impl Subserver {
         let dropped = rows.len() as u32 - committed_rows - cancelled_rows;
         rows.clear();
         self.running = rows;
-        self.outputs[emit_idx] = Output::EmitTokens { step, committed: committed_rows, dropped };
+        self.outputs.replace(emit_position, Output::EmitTokens { step, committed: committed_rows, dropped });
     }
 }
 

@@ -56,12 +56,12 @@ impl Subserver {
         let suffix_start = core::mem::replace(seen, context_tokens);
         let message =
             PeerRequest { request, from: self.model, status: HandoffStatus::Active, context_tokens, suffix_start };
-        self.outputs.push_back(Output::SendHandoff { to, message });
+        self.outputs.push(Output::SendHandoff { to, message });
     }
 
     /// Tells every peer that the request is complete, so that each frees its share.
     pub(super) fn announce_finished(&mut self, request: RequestId, context_tokens: u32) {
-        self.outputs.push_back(Output::ReportFinished { request });
+        self.outputs.push(Output::ReportFinished { request });
         for to in (0..self.n_models).map(|model| ModelIdx(model as u8)).filter(|&to| to != self.model) {
             let message = PeerRequest {
                 request,
@@ -70,7 +70,7 @@ impl Subserver {
                 context_tokens,
                 suffix_start: context_tokens,
             };
-            self.outputs.push_back(Output::SendHandoff { to, message });
+            self.outputs.push(Output::SendHandoff { to, message });
         }
     }
 }
