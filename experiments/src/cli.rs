@@ -52,7 +52,7 @@ pub(crate) struct Common {
     /// The random seed; overrides the scenario's.
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// Where results are written.
+    /// Where results are written. Without it, a sweep writes into a folder of its own below out/, simulate nowhere.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// How results are printed on standard output.

@@ -7,6 +7,7 @@ use std::path::Path;
 use handoff_sim::scenario::{
     Axis, Embedded, Folders, Or, ResolveError, Resolver, Scenario, ScenarioError, Source, Variant,
 };
+use serde::Serialize;
 
 use crate::cli::Common;
 use crate::failure::Failure;
@@ -104,10 +105,40 @@ impl Input {
         ScenarioText { name, text }
     }
 
+    /// The same in parts.
+    pub(crate) fn scenario_parts(&self) -> ScenarioParts {
+        let ScenarioText { name, .. } = self.scenario_text();
+        let lines = self.source.text().lines().enumerate();
+        let sets: Vec<(String, String)> = self
+            .source
+            .sets()
+            .filter_map(|set| set.split_once('='))
+            .map(|(path, value)| (path.to_owned(), value.to_owned()))
+            .collect();
+        ScenarioParts {
+            name,
+            line: lines.map(|(idx, line)| (idx + 1, line.to_owned())).collect(),
+            order: sets.iter().map(|(path, _)| path.clone()).collect(),
+            set: sets.into_iter().collect(),
+        }
+    }
+
     /// The files that the scenarios built so far read costs, lengths and routes from, by content.
     pub(crate) fn profiles(&self) -> Vec<Profile> {
         self.files.read.borrow().values().cloned().collect()
     }
+}
+
+/// The effective scenario in parts small enough to be shown where two of them differ.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ScenarioParts {
+    name: String,
+    /// The lines of the file by number.
+    line: BTreeMap<usize, String>,
+    /// The overrides by path; the last one of a path wins.
+    set: BTreeMap<String, String>,
+    /// Their paths in the order in which they were made, which matters where one replaces a whole table.
+    order: Vec<String>,
 }
 
 /// Refuses a grid of more cells than are run at once.

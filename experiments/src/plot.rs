@@ -22,7 +22,7 @@ pub(crate) fn run(arguments: &Plot) -> Result<(), Failure> {
         Failure::Argument(format!("`{}`: {error}, expected the rows.csv of a sweep", rows_path.display()))
     })?;
     let rows: Vec<Row> = from_csv(&bytes).map_err(|error| {
-        Failure::Argument(format!("`{}`: {error}, expected the columns of a sweep", rows_path.display()))
+        Failure::Argument(format!("{}{}, expected rows of a sweep", rows_path.display(), place(&bytes, &error)))
     })?;
     if rows.is_empty() {
         return Err(Failure::Argument(format!(
@@ -41,6 +41,22 @@ pub(crate) fn run(arguments: &Plot) -> Result<(), Failure> {
     }
     say(format_args!("wrote figure.svg and figure.png to `{}`", out.display()));
     Ok(())
+}
+
+/// Line, column and what is wrong there.
+fn place(bytes: &[u8], error: &csv::Error) -> String {
+    let csv::ErrorKind::Deserialize { pos: Some(position), err: error } = error.kind() else {
+        return format!(": {error}");
+    };
+    let mut reader = csv::Reader::from_reader(bytes);
+    let cell = error.field().and_then(|field| {
+        let idx = usize::try_from(field).ok()?;
+        let column = reader.headers().ok()?.get(idx)?.to_owned();
+        let row = usize::try_from(position.record()).ok()?.checked_sub(1)?;
+        let value = reader.records().nth(row)?.ok()?.get(idx)?.to_owned();
+        Some(format!("`{column}` is \"{value}\": "))
+    });
+    format!(":{}: {}{}", position.line(), cell.unwrap_or_default(), error.kind())
 }
 
 /// Refuses to write into a folder of results, whose manifest says what its figure is.

@@ -22,13 +22,13 @@ use serde::Serialize;
 use crate::cli::{Format, Sweep};
 use crate::failure::Failure;
 use crate::figure::png;
-use crate::input::Input;
+use crate::input::{Input, ScenarioParts};
 use crate::interrupt;
 use crate::message::say;
 use crate::output::fingerprint::Fingerprint;
 use crate::output::folder::Opened;
 use crate::output::journal::{Journal, read_rows};
-use crate::output::manifest::{Profile, Program, RunFacts, ScenarioText};
+use crate::output::manifest::{Profile, Program, RunFacts};
 use crate::output::{cells, document};
 
 pub(crate) use cell::run as run_scenario;
@@ -87,7 +87,7 @@ pub(crate) fn run(arguments: &Sweep) -> Result<(), Failure> {
 /// from one program.
 #[derive(Serialize)]
 pub(crate) struct Configuration<'a, A> {
-    scenario: ScenarioText,
+    scenario: ScenarioParts,
     profiles: Vec<Profile>,
     axes: &'a A,
     /// Digest of the executable where it was not built from a commit as it stands.
@@ -98,7 +98,7 @@ impl<'a, A> Configuration<'a, A> {
     /// After all cells are built: only then is it known which files they read.
     pub(crate) fn of(input: &Input, axes: &'a A) -> Self {
         let executable = (Program::current().sources != "clean").then(executable_digest).flatten();
-        Self { scenario: input.scenario_text(), profiles: input.profiles(), axes, executable }
+        Self { scenario: input.scenario_parts(), profiles: input.profiles(), axes, executable }
     }
 }
 

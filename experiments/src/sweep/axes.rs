@@ -47,8 +47,12 @@ impl Axes {
         let every = numbers("--every", arguments.every.as_deref(), &EVERY)?;
         if scenario.models().len() != 2 && every.iter().any(Option::is_some) {
             let message = format!(
-                "--every: the scenario has {} models, expected 2; sweep another field with --grid",
-                scenario.models().len()
+                "--every: the scenario has {}, expected 2 models; sweep another field with --grid",
+                if scenario.models().len() == 1 {
+                    "1 model".to_owned()
+                } else {
+                    format!("{} models", scenario.models().len())
+                }
             );
             return Err(Failure::Argument(message));
         }

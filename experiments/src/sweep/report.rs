@@ -54,7 +54,8 @@ pub(super) fn write_tables(out: &mut dyn Write, rows: &[Row]) -> io::Result<()> 
             writeln!(out, "{}", list(group).render(terminal_width()))?;
         }
     }
-    if rows.iter().any(|row| row.flagged) {
+    let flagged = rows.iter().any(|row| row.flagged);
+    if flagged {
         writeln!(
             out,
             "* the interval is wider than wanted after all replications (starts lead to different orbits), or the warm-up is unsure"
@@ -70,10 +71,10 @@ pub(super) fn write_tables(out: &mut dyn Write, rows: &[Row]) -> io::Result<()> 
         )?;
     }
     if swept {
-        writeln!(
-            out,
-            "\nBreak-even: the smallest N of the grid from which every larger N beats the large model alone"
-        )?;
+        if flagged || extrapolated > 0 {
+            writeln!(out)?;
+        }
+        writeln!(out, "Break-even: the smallest N of the grid from which every larger N beats the large model alone")?;
         write!(out, "{}", break_even_table(rows).render(terminal_width()))?;
     }
     Ok(())

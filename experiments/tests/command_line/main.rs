@@ -1,0 +1,12 @@
+//! The program `handoff` as its users and their scripts see it: arguments in; documents, files, messages and an exit status out.
+//!
+//! Every test runs the binary in a temporary folder of its own, with runs so small that each takes milliseconds.
+
+mod help;
+mod interrupted;
+mod plot;
+mod simulate;
+mod support;
+mod sweep;
+mod sweep_folder;
+mod wrong_inputs;
