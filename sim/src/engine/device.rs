@@ -4,6 +4,9 @@ use handoff_scheduler::{ModelIdx, Timestamp};
 
 use crate::cost::CorunRates;
 
+/// What a sum of a few products of nanoseconds and rates can be off by, and more; far below what a forward can be late.
+const ROUNDING_NS: f64 = 1e-3;
+
 /// Where a step in flight stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
@@ -80,6 +83,12 @@ impl<'c> Flights<'c> {
     #[inline]
     pub(super) fn next_time(&self) -> Timestamp {
         self.flights.iter().map(|flight| flight.ends_at).min().unwrap_or(Timestamp::MAX)
+    }
+
+    /// The first model in index order whose phase ends at `now`.
+    #[inline]
+    pub(super) fn next_due(&self, now: Timestamp) -> Option<ModelIdx> {
+        self.flights.iter().position(|flight| flight.ends_at == now).map(|model| ModelIdx(model as u8))
     }
 
     /// A step of `model` starts with the host's part, or at once with the forward.
@@ -170,7 +179,8 @@ impl<'c> Flights<'c> {
             flight.work_left_ns = (flight.work_left_ns - done_ns).max(0.0);
             flight.updated_at = now;
             flight.rate = rate;
-            flight.ends_at = now + (flight.work_left_ns / rate).ceil() as u64;
+            // A whole number of nanoseconds must not be rounded up by the last bits of a quotient.
+            flight.ends_at = now + (flight.work_left_ns / rate - ROUNDING_NS).ceil() as u64;
         }
     }
 }

@@ -125,11 +125,9 @@ impl<'c, O: Observer> Driver<'c, O> {
                 return Ok(());
             }
             self.advance()?;
-            for model in 0..self.subservers.len() {
-                let model = ModelIdx(model as u8);
-                while self.flights.get(model).ends_at == self.now {
-                    self.end_phase(model);
-                }
+            // One after the other, for the end of a forward can bring the end of the one beside it from a nanosecond later to now.
+            while let Some(model) = self.flights.next_due(self.now) {
+                self.end_phase(model);
             }
         }
     }
@@ -422,11 +420,11 @@ impl<'c, O: Observer> Driver<'c, O> {
     /// Asks for launches, last at an instant, and opens the window once the warm-up is over.
     #[inline]
     fn launch(&mut self) {
-        if !self.measuring && self.finished >= self.window.warmup_requests {
-            self.measuring = true;
-            self.metrics.window_start_ns = self.now.as_ns();
-        }
         loop {
+            if !self.measuring && self.finished >= self.window.warmup_requests {
+                self.measuring = true;
+                self.metrics.window_start_ns = self.now.as_ns();
+            }
             for position in 0..self.subservers.len() {
                 let model = self.coordinator.order(position);
                 if self.coordinator.may_launch(model) {

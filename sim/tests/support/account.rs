@@ -28,8 +28,8 @@ struct Request {
     committed: u32,
     /// Per model: context at its last launch there, whose KV it keeps; 0 if it was never there.
     kept_tokens: Vec<u32>,
-    /// Per model: context after its last step there; 0 if it was never there.
-    known_tokens: Vec<u32>,
+    /// Per pair (sender, receiver): context of the last message between the two, in either direction.
+    exchanged_tokens: Vec<u32>,
 }
 
 /// Sums over all steps of one model, warm-up included.
@@ -122,7 +122,7 @@ impl Observer for Account<'_> {
             context_tokens: None,
             committed: 0,
             kept_tokens: vec![0; self.config.models.len()],
-            known_tokens: vec![0; self.config.models.len()],
+            exchanged_tokens: vec![0; self.config.models.len().pow(2)],
         };
         if request.idx() == self.requests.len() {
             self.requests.push(fresh);
@@ -223,7 +223,6 @@ impl Observer for Account<'_> {
             let committed = u32::from(outcome.committed);
             request.committed += committed;
             request.context_tokens = request.context_tokens.map(|tokens| tokens + committed);
-            request.known_tokens[model.idx()] = row.kv_tokens + row.new_tokens + committed;
             assert!(request.committed <= output_tokens);
             match outcome.destination {
                 Destination::Stay => request.at = At::Waiting(model, now),
@@ -251,16 +250,16 @@ impl Observer for Account<'_> {
     }
 
     fn handed_off(&mut self, now: Timestamp, to: ModelIdx, message: &PeerRequest, idx: u64) {
-        let two_models = self.config.models.len() == 2;
+        let n_models = self.config.models.len();
         let request = self.request(message.request);
         assert_eq!(request.at, At::Waiting(to, now));
         assert_eq!(request.idx, idx);
         assert_eq!(Some(message.context_tokens), request.context_tokens);
-        // Of two models each knows what the other has seen; of three, one may have seen more than the sender knows.
-        let known_tokens = request.known_tokens[to.idx()];
-        assert!(
-            message.suffix_start == known_tokens || (!two_models && message.suffix_start < known_tokens),
-            "{message:?}"
-        );
+        // The suffix begins where the last exchange of the two ended.
+        let from = message.from;
+        let exchanged = &mut request.exchanged_tokens;
+        assert_eq!(message.suffix_start, exchanged[from.idx() * n_models + to.idx()], "{message:?} to {to}");
+        exchanged[from.idx() * n_models + to.idx()] = message.context_tokens;
+        exchanged[to.idx() * n_models + from.idx()] = message.context_tokens;
     }
 }

@@ -19,6 +19,8 @@ use handoff_sim::rng::Stream;
 use handoff_sim::stats::Estimate;
 use handoff_sim::workload::{Arrivals, Lengths, Start, Workload};
 
+use account::Account;
+
 /// Where the models run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Place {
@@ -74,6 +76,16 @@ pub fn config(policy: impl Policy + 'static, models: Vec<ModelConfig>, place: Pl
     }
 }
 
+/// Step times of [`pair`].
+pub const SMALL_NS: u64 = 3_000_000;
+pub const LARGE_NS: u64 = 16_000_000;
+
+/// Two models with constant step times of 3 and 16 ms on separate devices.
+pub fn pair(policy: impl Policy + 'static, concurrency: u32) -> EngineConfig {
+    let models = vec![model("small", affine(3.0, 0.0), 1), model("large", affine(16.0, 0.0), 1)];
+    config(policy, models, Place::Two, concurrency)
+}
+
 pub fn workload(concurrency: u32, output_tokens: u32) -> Workload {
     let lengths = |tokens| Lengths::constant(tokens).unwrap();
     Workload::new(Arrivals::closed_loop(concurrency).unwrap(), 100, lengths(100), lengths(output_tokens)).unwrap()
@@ -87,6 +99,13 @@ pub fn started(config: EngineConfig, output_tokens: u32, start: Start) -> Engine
 
 pub fn run(config: &EngineConfig, seed: u64, warmup_requests: u64, requests: u64) -> Result<Metrics, RunError> {
     replicate(config, seed, Window { warmup_requests, requests })
+}
+
+/// A run that an account watches: what it measured, and the account's digest of all that happened.
+pub fn accounted(config: &EngineConfig, seed: u64, warmup_requests: u64, requests: u64) -> (Metrics, u64) {
+    let window = Window { warmup_requests, requests };
+    let (metrics, account) = replicate_observed(config, seed, window, Account::of(config, seed)).unwrap();
+    (metrics, account.digest)
 }
 
 /// Throughput over `n` replications, tokens/s.
