@@ -82,7 +82,18 @@ impl Input {
 
     /// The validated scenario.
     pub(crate) fn scenario(&self) -> Result<Scenario, Failure> {
-        Ok(Scenario::parse(&self.source, &self.files)?)
+        let scenario = Scenario::parse(&self.source, &self.files)?;
+        for (idx, axis) in self.axes.iter().enumerate() {
+            // The last one would win, and the rows would name values that were not in effect.
+            let is_same = |other: &&Axis| {
+                path_words(&scenario, other.path()) == path_words(&scenario, axis.path()) && other.path() != axis.path()
+            };
+            if let Some(other) = self.axes[..idx].iter().find(is_same) {
+                let message = format!("--grid {}: is the field `{}` of another --grid", axis.path(), other.path());
+                return Err(Failure::Argument(message + ", expected one list for each field"));
+            }
+        }
+        Ok(scenario)
     }
 
     /// Validates a variant of the scenario.
@@ -139,6 +150,18 @@ pub(crate) struct ScenarioParts {
     set: BTreeMap<String, String>,
     /// Their paths in the order in which they were made, which matters where one replaces a whole table.
     order: Vec<String>,
+}
+
+/// The words of a field's path, models by index.
+pub(crate) fn path_words(scenario: &Scenario, path: &str) -> Vec<String> {
+    let mut words: Vec<String> = path.split('.').map(str::to_owned).collect();
+    if let [table, model, ..] = words.as_mut_slice()
+        && table == "model"
+        && let Some(idx) = scenario.model_idx(model)
+    {
+        *model = idx.to_string();
+    }
+    words
 }
 
 /// Refuses a grid of more cells than are run at once.

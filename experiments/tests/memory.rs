@@ -1,5 +1,6 @@
 //! Memory grows with requests in flight, not with tokens simulated.
 #![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used)]
 
 use std::process::{Command, Stdio};
 use std::time::Duration;

@@ -52,15 +52,19 @@ impl Axis {
     }
 }
 
+/// Values that differ by less, relative to themselves, differ by rounding alone.
+const ROUNDING: f64 = 1e-6;
+
 /// The ends with some room outside; a single value gets a unit of the scale on both sides.
 fn padded(scale: Scale, (low, high): (f64, f64)) -> (f64, f64) {
+    let is_single = high - low <= ROUNDING * low.abs().max(high.abs());
     match scale {
         Scale::Log => {
-            let factor = if low < high { (high / low).powf(PADDING) } else { 2.0 };
+            let factor = if is_single { 2.0 } else { (high / low).powf(PADDING) };
             (low / factor, high * factor)
         }
         Scale::Linear => {
-            let room = if low < high { (high - low) * PADDING } else { (low.abs() * 0.5).max(1.0) };
+            let room = if is_single { (low.abs() * 0.5).max(1.0) } else { (high - low) * PADDING };
             // Zero is a natural end: an axis of amounts does not begin below it.
             (if low >= 0.0 { (low - room).max(0.0) } else { low - room }, high + room)
         }
@@ -121,6 +125,17 @@ mod tests {
 
     fn labels(axis: &Axis) -> Vec<&str> {
         axis.ticks.iter().map(|tick| tick.label.as_str()).collect()
+    }
+
+    #[test]
+    fn values_that_differ_by_rounding_are_one() {
+        for scale in [Scale::Linear, Scale::Log] {
+            let value = 200.0_f64;
+            let axis = Axis::of_range(scale, value, value.next_up());
+            assert!(axis.position(value) > 0.1 && axis.position(value.next_up()) < 0.9, "{axis:?}");
+            assert!((2..=10).contains(&axis.ticks.len()), "{axis:?}");
+            assert!(axis.ticks.windows(2).all(|pair| pair[0].label != pair[1].label), "{axis:?}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use rayon::prelude::*;
 
 use super::cell::{self, Cell};
 use crate::failure::Failure;
+use crate::input::path_words;
 use crate::interrupt;
 
 /// Throughput of the large model alone, tokens/s, by scenario. Cells that differ in nothing that the baseline sees share one.
@@ -40,21 +41,9 @@ impl Baselines {
 fn key(scenario: &Scenario) -> String {
     let mut kept: Vec<(Vec<String>, &str)> = Vec::new();
     for set in scenario.source().sets() {
-        let path = path(scenario, set);
+        let path = path_words(scenario, set.split('=').next().unwrap_or(set));
         kept.retain(|(earlier, _)| !earlier.starts_with(&path));
         kept.push((path, set));
     }
     kept.into_iter().map(|(_, set)| set).collect::<Vec<_>>().join("\n")
-}
-
-/// The words of an override's path, models by index.
-fn path(scenario: &Scenario, set: &str) -> Vec<String> {
-    let mut words: Vec<String> = set.split('=').next().unwrap_or(set).split('.').map(str::to_owned).collect();
-    if let [table, model, ..] = words.as_mut_slice()
-        && table == "model"
-        && let Some(idx) = scenario.model_idx(model)
-    {
-        *model = idx.to_string();
-    }
-    words
 }

@@ -46,12 +46,18 @@ fn same_line(left: &Row, right: &Row) -> bool {
         == (&right.placement, &right.order, right.concurrency, &right.grid)
 }
 
+/// Whether a speed-up is at least 1. Two systems that are equally fast on paper differ in the last digits of their means.
+fn wins(speedup: f64) -> bool {
+    const ROUNDING: f64 = 1e-9;
+    speedup >= 1.0 - ROUNDING
+}
+
 fn break_even(line: &[&Row]) -> Option<BreakEven> {
     let first = line.first()?;
     let speedups: Option<Vec<(u32, f64)>> =
         line.iter().map(|row| row.every.map(|every| (every, row.speedup))).collect();
     let speedups = speedups?;
-    let losing = speedups.iter().rposition(|(_, speedup)| *speedup < 1.0);
+    let losing = speedups.iter().rposition(|(_, speedup)| !wins(*speedup));
     let from = losing.map_or(0, |position| position + 1);
     let every = speedups.get(from).map(|(every, _)| *every);
     Some(BreakEven {
@@ -60,7 +66,7 @@ fn break_even(line: &[&Row]) -> Option<BreakEven> {
         concurrency: first.concurrency,
         grid: first.grid.clone(),
         every,
-        wins: speedups.iter().filter(|(_, speedup)| *speedup >= 1.0).map(|(every, _)| *every).collect(),
+        wins: speedups.iter().filter(|(_, speedup)| wins(*speedup)).map(|(every, _)| *every).collect(),
         at_grid_edge: every.is_some() && from == 0,
     })
 }

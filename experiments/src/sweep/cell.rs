@@ -48,14 +48,13 @@ pub(super) fn cells(input: &Input, scenario: &Scenario, axes: &Axes) -> Result<V
                         variant = variant.placement(placement);
                     }
                     let scenario = input.build(variant).map_err(name)?;
-                    // As a whole table, so that overrides of other policies' parameters go with it.
-                    let large_only =
-                        |variant: Variant| variant.policy_large_only().set("policy={ kind = \"large-only\" }");
-                    let baseline = input.build(large_only(changed())).map_err(name)?;
+                    let baseline = input.build(changed().policy_large_only()).map_err(name)?;
                     let separate = scenario.placement().as_str() == "separate" && scenario.models().len() > 1;
                     let concurrency = scenario.workload().arrivals().concurrency();
                     let half = |requests: u32| {
-                        (requests > 0).then(|| input.build(large_only(changed().concurrency(requests)))).transpose()
+                        (requests > 0)
+                            .then(|| input.build(changed().concurrency(requests).policy_large_only()))
+                            .transpose()
                     };
                     let halves = match concurrency.filter(|_| separate) {
                         Some(n) => Some([half(n.div_ceil(2)).map_err(name)?, half(n / 2).map_err(name)?]),

@@ -10,6 +10,10 @@ use crate::figure::{FigureError, Scale};
 /// profile and decide nothing; rows.csv has the exact share.
 pub(super) const EXTRAPOLATED_SHARE: f64 = 0.02;
 
+/// A figure of more is as large as a poster, or too large to be drawn, and nobody reads it; rows.csv has everything.
+const PANELS_MAX: usize = 16;
+const LINES_MAX: usize = 32;
+
 /// The figure as SVG: throughput against N where the sweep ran over N, otherwise throughput against the first `--grid` axis.
 pub(crate) fn figure(rows: &[Row], caption: &[String]) -> Result<String, FigureError> {
     if rows.iter().all(|row| row.every.is_some() && row.concurrency.is_some()) {
@@ -42,11 +46,24 @@ fn sweep_figure(rows: &[Row], caption: &[String]) -> SweepFigure {
             None => panels.push(SweepPanel { title, lines: vec![drawn] }),
         }
     }
+    let mut caption = caption.to_vec();
+    cut(&mut panels, PANELS_MAX, "panels", &mut caption);
+    let longest = panels.iter_mut().max_by_key(|panel| panel.lines.len());
+    longest.into_iter().for_each(|panel| cut(&mut panel.lines, LINES_MAX, "lines of a panel", &mut caption));
+    panels.iter_mut().for_each(|panel| panel.lines.truncate(LINES_MAX));
     SweepFigure {
         title: "Throughput against handoff frequency, beside the large model alone".to_owned(),
         panels,
         y_scale: Scale::Log,
-        caption: caption.to_vec(),
+        caption,
+    }
+}
+
+/// Keeps the first `most` of `things`, and says so.
+fn cut<T>(things: &mut Vec<T>, most: usize, name: &str, caption: &mut Vec<String>) {
+    if things.len() > most {
+        caption.push(format!("only the first {most} of {} {name} are drawn", things.len()));
+        things.truncate(most);
     }
 }
 
@@ -93,13 +110,15 @@ fn grid_figure(rows: &[Row], caption: &[String]) -> LineChart {
             None => lines.push(ChartLine { label, points: vec![point], dashed: false }),
         }
     }
+    let mut caption = caption.to_vec();
+    cut(&mut lines, LINES_MAX, "lines", &mut caption);
     LineChart {
         title: format!("Throughput against {}", axis.name),
         x: AxisTitle { title: axis.title, scale: axis.scale },
         y: AxisTitle { title: "throughput (tokens/s)".to_owned(), scale: Scale::Linear },
         lines,
         band: "95 % interval".to_owned(),
-        caption: caption.to_vec(),
+        caption,
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::break_even::{BreakEven, break_evens, lines};
+use super::break_even::{BreakEven, break_evens};
 use super::figures::EXTRAPOLATED_SHARE;
 use super::row::Row;
 use crate::output::manifest::Program;
@@ -47,10 +47,14 @@ pub(super) fn write_tables(out: &mut dyn Write, rows: &[Row]) -> io::Result<()> 
     let swept = rows.iter().all(|row| row.every.is_some());
     for group in &groups {
         if swept {
-            writeln!(out, "{}: throughput in tokens/s, (speed-up over the large model alone)", place(group[0]))?;
+            writeln!(
+                out,
+                "{}: throughput in tokens/s, (speed-up over the large model alone)",
+                place_words(place(group[0]))
+            )?;
             writeln!(out, "{}", pivot(group).render(terminal_width()))?;
         } else {
-            writeln!(out, "{}", place(group[0]))?;
+            writeln!(out, "{}", place_words(place(group[0])))?;
             writeln!(out, "{}", list(group).render(terminal_width()))?;
         }
     }
@@ -80,15 +84,14 @@ pub(super) fn write_tables(out: &mut dyn Write, rows: &[Row]) -> io::Result<()> 
     Ok(())
 }
 
-fn place(row: &Row) -> String {
-    let mut place = row.placement.clone();
-    if let Some(order) = &row.order {
-        place.push_str(&format!(", {order}"));
-    }
-    if !row.grid.is_empty() && row.every.is_some() {
-        place.push_str(&format!(", {}", row.grid));
-    }
-    place
+/// What the rows of one table have in common. A sweep over N has one for each combination of the `--grid` axes.
+fn place(row: &Row) -> (&str, Option<&str>, &str) {
+    (&row.placement, row.order.as_deref(), if row.every.is_some() { &row.grid } else { "" })
+}
+
+fn place_words((placement, order, grid): (&str, Option<&str>, &str)) -> String {
+    let parts = [Some(placement), order, Some(grid).filter(|grid| !grid.is_empty())];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// Rows are N, columns are concurrencies.
@@ -168,24 +171,19 @@ fn break_even_table(rows: &[Row]) -> Table {
         table = table
             .number(&concurrency.map_or_else(|| "open loop".to_owned(), |concurrency| format!("C = {concurrency}")));
     }
-    let mut places: Vec<String> = Vec::new();
-    for line in lines(rows) {
-        let place = place(line[0]);
-        if !places.contains(&place) {
-            places.push(place);
-        }
-    }
-    for place_name in places {
+    let place = |found: &BreakEven| (found.placement.clone(), found.order.clone(), found.grid.clone());
+    let mut places: Vec<_> = found.iter().map(place).collect();
+    places.dedup();
+    for (placement, order, grid) in places {
         let cell = |&concurrency: &Option<u32>| {
             let of_line = |found: &&BreakEven| {
-                let row = rows.iter().find(|row| {
-                    (&row.placement, &row.order, &row.grid) == (&found.placement, &found.order, &found.grid)
-                });
-                found.concurrency == concurrency && row.is_some_and(|row| place(row) == place_name)
+                (&found.placement, &found.order, &found.grid, found.concurrency)
+                    == (&placement, &order, &grid, concurrency)
             };
             found.iter().find(of_line).map_or_else(String::new, words)
         };
-        table.row(std::iter::once(place_name.clone()).chain(concurrencies.iter().map(cell)));
+        let name = place_words((&placement, order.as_deref(), &grid));
+        table.row(std::iter::once(name).chain(concurrencies.iter().map(cell)));
     }
     table
 }

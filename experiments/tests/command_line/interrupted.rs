@@ -9,7 +9,7 @@ use super::support::Workbench;
 
 /// 40 cells, long enough that the program does not finish them between two looks at the folder.
 const SWEEP: &str = "sweep --scenario pair.toml --every 1,2,3,4,5,6,7,8 --concurrency 1..5 --threads 1 --out out --format csv \
-    --set workload.requests=100 --set workload.output_tokens=200 --set workload.replications_min=5 \
+    --set workload.requests=300 --set workload.output_tokens=200 --set workload.replications_min=5 \
     --set workload.replications_max=5";
 const N_CELLS: usize = 40;
 

@@ -141,7 +141,7 @@ fn check_break_evens(document: &Value, n_lines: usize) {
         let line: Vec<(u64, bool)> = cells(document)
             .iter()
             .filter(same)
-            .map(|cell| (cell["every"].as_u64().expect("a whole number"), number(cell, "speedup") >= 1.0))
+            .map(|cell| (cell["every"].as_u64().expect("a whole number"), number(cell, "speedup") >= 1.0 - 1e-9))
             .collect();
         let wins: Vec<u64> = line.iter().filter(|(_, wins)| *wins).map(|(every, _)| *every).collect();
         let mut every = None;
@@ -268,6 +268,48 @@ fn a_grid_leaves_axes_that_are_not_given_as_the_scenario_has_them() {
     let document = bench.run_words(arguments, &[]).document();
     assert_eq!(cells(&document).len(), 8);
     check_break_evens(&document, 4);
+}
+
+/// Where the small model is no faster than the large one, routing changes nothing but the last digits of a mean: it neither wins nor loses.
+#[test]
+fn equal_models_break_even_everywhere() {
+    let bench = Workbench::new();
+    let arguments = "sweep --scenario pair.toml --set model.small.cost.constant_ms=10 --every 1,2,4 --concurrency 1,3 --format json";
+    for (start, output_tokens) in [("random", "32"), ("spread", "32"), ("spread", "24"), ("in-phase", "24")] {
+        let sets = [format!("workload.start={start}"), format!("workload.output_tokens={output_tokens}")];
+        let document = bench.run_words(arguments, &["--set", &sets[0], "--set", &sets[1]]).document();
+        for cell in cells(&document) {
+            assert!((number(cell, "speedup") - 1.0).abs() < 1e-9, "{cell}");
+        }
+        for found in document["break_even"].as_array().expect("a list") {
+            assert_eq!(
+                (&found["every"], &found["wins"], &found["at_grid_edge"]),
+                (&json!(1), &json!([1, 2, 4]), &json!(true))
+            );
+        }
+    }
+}
+
+/// What is too much for a figure is cut there, and complete in the rows.
+#[test]
+fn a_large_grid_has_a_readable_figure() {
+    let bench = Workbench::new();
+    let sweep = "sweep --scenario pair.toml --set workload.replications_max=2 --format csv --out";
+    for (out, axes, n_rows, note) in [
+        ("panels", "--grid seed=1..40 --every 1 --concurrency 2", 40, "only the first 16 of 40 panels are drawn"),
+        ("lines", "--grid policy.small=1,2 --grid seed=1..40", 80, "only the first 32 of 40 lines are drawn"),
+        (
+            "panel",
+            "--every 1,2 --concurrency 4..40 --set workload.requests=60",
+            74,
+            "only the first 32 of 37 lines of a panel are drawn",
+        ),
+    ] {
+        let rows = bench.run_words(&format!("{sweep} {out} {axes}"), &[]).done();
+        assert_eq!(rows.lines().count(), 1 + n_rows, "{out}");
+        let figure = bench.text(&format!("{out}/figure.svg"));
+        assert!(figure.contains(note), "{out}");
+    }
 }
 
 #[test]

@@ -78,7 +78,7 @@ impl Variant {
         for idx in 0..self.n_models {
             self = self.set(&format!("model.{idx}.threshold=1")).set(&format!("model.{idx}.max_wait_ms=0"));
         }
-        self.set("policy.kind=large-only").set("scheduler.mode=eager").placement(Placement::Separate)
+        self.set("policy={ kind = \"large-only\" }").set("scheduler.mode=eager").placement(Placement::Separate)
     }
 
     /// The scenario with all changes.

@@ -69,6 +69,11 @@ fn grids() -> Vec<Case> {
             &["--grid policy.small", "appears twice"],
         ),
         grid(
+            "a field by two paths",
+            "--grid model.large.threshold=1,2 --grid model.1.threshold=1,2",
+            &["--grid model.1.threshold", "`model.large.threshold`", "expected one list"],
+        ),
+        grid(
             "a grid over an unknown field",
             "--grid policy.medium=1,2",
             &["cell policy.medium=1", "--set policy.medium=1", "unknown field `medium`"],
