@@ -1,7 +1,7 @@
 //! A cell of the grid: its scenario, its key, and the run that fills its row.
 
 use handoff_sim::engine::{EngineConfig, Report, simulate};
-use handoff_sim::scenario::{Scenario, ScenarioError, Variant};
+use handoff_sim::scenario::{Scenario, ScenarioError};
 use handoff_sim::stats::{Estimate, StoppingRule};
 
 use super::axes::Axes;
