@@ -218,7 +218,7 @@ pub fn solve(spec: &ChainSpec, limits: &ChainLimits) -> Result<ChainSolution, Ch
     Ok(space.solution(&chain, &stationary, spec))
 }
 
-/// An upper bound, usually close, on the number of states of `spec`; what [`solve`] holds against its limit. Infinite for concurrency above 4,096.
+/// An upper bound, usually close, on the number of states of `spec`; what [`solve()`] holds against its limit. Infinite for concurrency above 4,096.
 #[must_use]
 pub fn estimated_states(spec: &ChainSpec) -> f64 {
     if spec.concurrency > 4_096 {
