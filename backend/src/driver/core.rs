@@ -7,10 +7,8 @@ use std::collections::VecDeque;
 use handoff_scheduler::{
     Coordinator, Input, ModelIdx, Outcome, Output, PeerRequest, RequestId, Subserver, SubserverConfig, Timestamp,
 };
-use handoff_sim::engine::{EngineConfig, Metrics, ModelConfig, RunError, Waiting as Held, Window};
-use handoff_sim::policy::StartRule;
+use handoff_sim::engine::{EngineConfig, Metrics, ModelConfig, RunError, Waiting as Held, Window, place_first};
 use handoff_sim::rng::{Purpose, Stream};
-use handoff_sim::workload::Start;
 
 use super::account::Account;
 use super::contexts::{Contexts, Parcel};
@@ -170,17 +168,7 @@ impl<'r> Core<'r> {
         for index in 0..concurrency {
             let (request, prompt_tokens) = self.new_request();
             let route = &mut self.requests.routes[request.idx()];
-            let rule = match self.config.workload.start() {
-                Start::InPhase => StartRule::InPhase,
-                Start::Spread => StartRule::Spread { index, n: concurrency },
-                Start::Random => StartRule::Random,
-            };
-            let model = self.config.policy.begin_at(rule, route, &mut stream);
-            let output_tokens = route.remaining_tokens;
-            if rule == StartRule::Random {
-                route.remaining_tokens = 1 + stream.below(output_tokens);
-            }
-            let behind = output_tokens - route.remaining_tokens;
+            let (model, behind) = place_first(self.config, index, concurrency, route, &mut stream);
             self.requests.get_mut(request).whole = behind == 0;
             self.admit(model, request, prompt_tokens + behind);
         }

@@ -12,11 +12,11 @@ use super::metrics::Metrics;
 use super::observer::Observer;
 use super::queue::MessageQueue;
 use super::requests::Requests;
+use super::start::place_first;
 use crate::cost::BatchShape;
-use crate::policy::StartRule;
 use crate::rng::{Purpose, Stream};
 use crate::stats::BinnedSeries;
-use crate::workload::{Arrivals, Start};
+use crate::workload::Arrivals;
 
 /// When a replication is over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -146,17 +146,7 @@ impl<'c, O: Observer> Driver<'c, O> {
         for index in 0..concurrency {
             let (request, prompt_tokens) = self.new_request();
             let route = &mut self.requests.routes[request.idx()];
-            let rule = match self.config.workload.start() {
-                Start::InPhase => StartRule::InPhase,
-                Start::Spread => StartRule::Spread { index, n: concurrency },
-                Start::Random => StartRule::Random,
-            };
-            let model = self.config.policy.begin_at(rule, route, &mut stream);
-            let output_tokens = route.remaining_tokens;
-            if rule == StartRule::Random {
-                route.remaining_tokens = 1 + stream.below(output_tokens);
-            }
-            let behind = output_tokens - route.remaining_tokens;
+            let (model, behind) = place_first(self.config, index, concurrency, route, &mut stream);
             self.requests.get_mut(request).whole = behind == 0;
             self.admit(model, request, prompt_tokens + behind);
         }

@@ -25,6 +25,7 @@ mod queue;
 mod replication;
 mod report;
 mod requests;
+mod start;
 
 pub use config::{EngineConfig, FreshCost, ModelConfig};
 pub use driver::Window;
@@ -33,3 +34,4 @@ pub use metrics::{Metrics, ModelMetrics};
 pub use observer::{Observer, Unobserved};
 pub use replication::{WarmupChoice, choose_warmup, replicate, replicate_observed};
 pub use report::{ModelReport, Report, simulate};
+pub use start::place_first;
