@@ -9,6 +9,13 @@
 //! with and without the skinny matrix products and dependent launch, and with either attention kernel. Every variant sees prompts around page boundaries, a prompt longer
 //! than one forward, extends, decodes, mixed steps, a truncation, and each shape often enough to be captured and replayed.
 //! A failed check ends the run with status 1, before anything is timed. Timed models have dummy weights.
+//!
+//! The CPU computes in f32 on the same weights: both devices start from the same bf16 numbers, stored (the fixture) or made (dummy weights), so
+//! rounded weights are no part of the error. What differs is that the GPU keeps all that passes between two kernels in bf16: the residual stream,
+//! the normed inputs of products, queries, the KV cache, attended values and the gated ones. Those roundings alone, put into an f64 forward of
+//! the fixture, move the logits of all rows together by 1.1 %, half of the rows by 1 % and the worst of a few hundred by 2.2 %; where
+//! exactly a kernel rounds only changes which row is the worst. So the logits of a check are compared as a whole, and a single row has a
+//! limit of its own.
 
 use std::path::Path;
 use std::time::Instant;
@@ -21,8 +28,10 @@ use serde_json::{Value, json};
 
 type Failure = Box<dyn std::error::Error>;
 
-/// bf16 keeps 8 bits; a dozen roundings per layer pile up to about this much of the norm of the logits.
-const LOGITS_ERROR_MAX: f64 = 3e-2;
+/// Norm of the difference of all logits of a check over the norm of the reference.
+const LOGITS_ERROR_MAX: f64 = 2e-2;
+/// The same of any one row.
+const ROW_ERROR_MAX: f64 = 3e-2;
 const ENTROPY_ERROR_MAX: f64 = 1e-2;
 
 fn main() -> Result<(), Failure> {
@@ -159,25 +168,32 @@ fn check_model(
     let reference = run_script(&mut Runner::cpu(config, weights, DType::F32, options)?, prompts)?;
     for (variant, cuda) in checked_variants() {
         let found = run_script(&mut Runner::cuda(config, weights, options, cuda)?, prompts)?;
-        let mut worst = (0.0, 0.0);
+        let (mut row_error, mut entropy_error) = (0.0, 0.0);
+        let (mut all_found, mut all_wanted) = (Vec::new(), Vec::new());
         let mut wrong_choices = 0;
         for (found, wanted) in found.iter().zip(&reference) {
-            worst.0 = f64::max(worst.0, relative_error(&found.logits, &wanted.logits));
-            worst.1 = f64::max(worst.1, f64::from((found.entropy - wanted.entropy).abs()));
+            row_error = larger(row_error, relative_error(&found.logits, &wanted.logits));
+            entropy_error = larger(entropy_error, f64::from((found.entropy - wanted.entropy).abs()));
+            all_found.extend_from_slice(&found.logits);
+            all_wanted.extend_from_slice(&wanted.logits);
             // The device's own logits decide: with the reference's, a near tie could fall the other way.
             let logits: Vec<f64> = found.logits.iter().map(|&logit| logit.into()).collect();
             wrong_choices += usize::from(choose(&logits, found.sampling) != found.token);
         }
+        let logits_error = relative_error(&all_found, &all_wanted);
         // NaN must fail, so the comparison asks for what is right.
-        let passed = worst.0 < LOGITS_ERROR_MAX
-            && worst.1 < ENTROPY_ERROR_MAX
+        let passed = logits_error < LOGITS_ERROR_MAX
+            && row_error < ROW_ERROR_MAX
+            && entropy_error < ENTROPY_ERROR_MAX
             && wrong_choices == 0
             && found.len() == reference.len();
         checks.push(json!({
-            "model": name, "variant": variant, "rows": found.len(), "logits_relative_error_max": worst.0, "entropy_error_max": worst.1,
-            "wrong_choices": wrong_choices, "passed": passed,
+            "model": name, "variant": variant, "rows": found.len(), "logits_relative_error": logits_error,
+            "logits_relative_error_max": row_error, "entropy_error_max": entropy_error, "wrong_choices": wrong_choices, "passed": passed,
         }));
-        eprintln!("  {variant}: logits {:.2e}, entropy {:.2e}, wrong choices {wrong_choices}", worst.0, worst.1);
+        eprintln!(
+            "  {variant}: logits {logits_error:.2e}, worst row {row_error:.2e}, entropy {entropy_error:.2e}, wrong choices {wrong_choices}"
+        );
     }
     Ok(())
 }
@@ -260,6 +276,12 @@ fn check_dummy_seed(checks: &mut Vec<Value>) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The larger number; NaN if one is, unlike `f64::max`.
+fn larger(left: f64, right: f64) -> f64 {
+    if left > right || left.is_nan() { left } else { right }
+}
+
+/// Norm of the difference over norm of the reference.
 fn relative_error(found: &[f32], wanted: &[f32]) -> f64 {
     let square = |value: f32| f64::from(value).powi(2);
     let difference: f64 = found.iter().zip(wanted).map(|(&found, &wanted)| square(found - wanted)).sum();

@@ -12,6 +12,7 @@
 #![allow(unsafe_code)]
 
 mod buffers;
+mod device;
 mod forward;
 mod gpu;
 mod graph;
@@ -26,6 +27,7 @@ use crate::qwen3::{FlatBatch, Qwen3Config, Weights};
 use crate::runner::{Executor, RowOutput, Runner, RunnerError, RunnerOptions};
 use crate::sampling::Sampling;
 use buffers::{Buffers, Shape};
+pub use device::{DeviceInfo, device_count, device_info};
 use forward::Forward;
 use gpu::Gpu;
 use graph::Graphs;

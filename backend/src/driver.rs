@@ -26,7 +26,7 @@
 //! let scenario = Scenario::parse(&Source::new("pair.toml", text), &Embedded::default())?;
 //! let mut executors: Vec<Box<dyn Executor>> =
 //!     (0..2).map(|_| Box::new(EmulatedExecutor::instant(100)) as Box<dyn Executor>).collect();
-//! let window = Window { warmup_requests: 2, requests: 5 };
+//! let window = Window::Requests { warmup_requests: 2, requests: 5 };
 //! let run = measure(&EngineConfig::from(&scenario), &mut executors, 1, window, &DriverOptions::default())?;
 //! assert!(run.metrics.tokens > 30 && run.metrics.handoffs > 0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -52,6 +52,7 @@ pub use executor::{EmulatedExecutor, Executor, ExecutorError};
 pub use options::{Cancellation, Choice, DriverOptions, Waiting};
 pub use real::measure;
 pub use virtual_clock::replay;
+pub(crate) use worker::Spin;
 
 /// What a run on the real clock found.
 #[derive(Clone, Debug)]
@@ -92,6 +93,27 @@ pub enum DriverError {
         model: String,
         /// What it said.
         source: Box<ExecutorError>,
+    },
+    /// The workload has other prompt lengths than the prompts.
+    #[error(
+        "the workload's prompt lengths are not those of the prompts, expected the workload that the prompts make of it"
+    )]
+    PromptLengths,
+    /// A prompt has a token that the models do not know.
+    #[error("a prompt has token {token}, expected an id below {vocabulary}, the vocabulary of the models")]
+    PromptToken {
+        /// The largest id of all prompts.
+        token: u32,
+        /// The models' vocabulary.
+        vocabulary: u32,
+    },
+    /// The policy decides by what models measure, and a replay has none.
+    #[error(
+        "the policy `{policy}` decides by the entropy of models, which a replay does not have; expected the recorded decisions"
+    )]
+    NeedsEntropy {
+        /// The policy.
+        policy: &'static str,
     },
     /// The run cannot go on.
     #[error(transparent)]

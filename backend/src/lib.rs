@@ -21,6 +21,9 @@
 //! |---|---|
 //! | [`qwen3`] | shapes, weights (files or dummy) and the forward on a CPU |
 //! | [`kv`] | pages of 16 tokens and the page table of each request |
+//! | [`memory`] | what models need of a device, and how they share it |
+//! | [`profile`] | measuring what the simulator reads: step times, co-run rates, the host |
+//! | [`prompts`] | prompts from a file, tokenised |
 //! | [`sampling`] | greedy or tempered choice, normalised entropy |
 //! | [`runner`] | steps, checked and executed |
 //! | `cuda` | the same forward as kernels and CUDA graphs; only with the feature `cuda` |
@@ -29,12 +32,16 @@
 pub mod cuda;
 pub mod driver;
 pub mod kv;
+pub mod memory;
+pub mod profile;
+pub mod prompts;
 pub mod qwen3;
 pub mod record;
 pub mod runner;
 pub mod sampling;
 
 pub use kv::{KvError, PAGE_TOKENS, PagePool};
+pub use prompts::{Prompts, PromptsError};
 pub use qwen3::{ConfigError, Qwen3Config, Weights, WeightsError};
 pub use runner::{RowInput, RowOutput, Runner, RunnerError, RunnerOptions};
 pub use sampling::Sampling;

@@ -8,11 +8,14 @@ mod decisions;
 mod watch;
 
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use handoff_scheduler::{
     Input, ModelIdx, Outcome, Output, PeerRequest, RequestId, Row, StepId, SubserverConfig, Timestamp,
 };
-use handoff_sim::policy::record::{RecordRow, RecordWriter};
+use handoff_sim::engine::EngineConfig;
+use handoff_sim::policy::record::{RecordProblem, RecordRow, RecordWriter};
+use handoff_sim::policy::{Rerun, RouteRecord};
 
 pub use decisions::Divergence;
 
@@ -197,13 +200,29 @@ impl RunLog {
         forwards
     }
 
-    /// Writes the route record, from which a simulator can take the same routes.
+    /// `config`, of which this is a run, with the recorded decisions in place of the policy's own. What the models measured is in them, so the
+    /// run repeats where there are no models.
+    ///
+    /// # Errors
+    /// If nothing was decided, or the routes are not those of a run.
+    pub fn decided(&self, config: &EngineConfig) -> Result<EngineConfig, RecordProblem> {
+        let record = RouteRecord::from_rows(&self.routes, config.models.len())?;
+        let policy = Arc::new(Rerun::new(Arc::clone(&config.policy), record));
+        Ok(EngineConfig { policy, ..config.clone() })
+    }
+
+    /// Writes the route record, from which a simulator can take the same routes. Requests of which no token was committed, because the run
+    /// ended or the client gave up, are left out: they are no routes that a request could take to its end.
     ///
     /// # Errors
     /// If writing fails.
     pub fn write_routes(&self, writer: impl Write) -> io::Result<()> {
         let mut record = RecordWriter::new(writer)?;
-        for row in &self.routes {
+        let mut numbers: Vec<u64> =
+            self.routes.iter().filter(|row| row.outcome.committed).map(|row| row.request).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        for row in self.routes.iter().filter(|row| numbers.binary_search(&row.request).is_ok()) {
             record.write(row)?;
         }
         record.finish().map(drop)

@@ -13,7 +13,7 @@ use handoff_scheduler::{
     Coordination, FirstKind, KvFull, ModelIdx, Order, Outcome, PeerRequest, RequestId, StepPlan, Timestamp,
 };
 use handoff_sim::cost::{BatchShape, StepCost, StepLatency};
-use handoff_sim::engine::{EngineConfig, Metrics, Observer, replicate_observed};
+use handoff_sim::engine::{EngineConfig, Metrics, Observer, replicate, replicate_observed};
 use handoff_sim::policy::{Replay, RouteRecord};
 use handoff_sim::workload::Arrivals;
 
@@ -45,6 +45,9 @@ fn modes() -> Vec<(&'static str, EngineConfig)> {
         ("loops fused", fused(base())),
         ("fresh handoffs", fresh(base())),
         ("little KV", with_kv(base(), 120, KvFull::Preempt)),
+        ("measured signal", config(measured(0.5, true), 6)),
+        ("measured signal, dropped on return", config(measured(0.6, false), 6)),
+        ("measured signal, little KV", with_kv(config(measured(0.5, true), 6), 120, KvFull::Preempt)),
     ]
 }
 
@@ -53,8 +56,14 @@ fn logged_run(config: &EngineConfig, options: &DriverOptions) -> (Metrics, RunLo
     (run.metrics, run.log.unwrap())
 }
 
-fn replayed(config: &EngineConfig, options: &DriverOptions, timings: &Timings) -> RunLog {
-    replay(config, SEED, window(WARMUP, REQUESTS), &options.cancellations, timings).unwrap()
+fn replayed(config: &EngineConfig, options: &DriverOptions, log: &RunLog) -> RunLog {
+    let config = repeatable(config, log);
+    replay(&config, SEED, window(WARMUP, REQUESTS), &options.cancellations, &log.timings).unwrap()
+}
+
+/// Only what the executors measured cannot be had again.
+fn repeatable(config: &EngineConfig, log: &RunLog) -> EngineConfig {
+    if config.policy.needs_entropy() { log.decided(config).unwrap() } else { config.clone() }
 }
 
 /// The log without what a virtual clock cannot know: when exactly the executor began.
@@ -67,7 +76,7 @@ fn schedule(log: &RunLog) -> Vec<(Timestamp, ModelIdx, Event)> {
 fn prove(name: &str, config: &EngineConfig, options: &DriverOptions) -> (Metrics, RunLog) {
     let (metrics, log) = logged_run(config, options);
     assert!(log.replay_decisions().unwrap() > 100, "{name}");
-    let again = replayed(config, options, &log.timings);
+    let again = replayed(config, options, &log);
     let (expected, found) = (schedule(&log), schedule(&again));
     let differ = expected.iter().zip(&found).find(|(expected, found)| expected != found);
     assert!(differ.is_none(), "{name}: {differ:?}");
@@ -187,7 +196,7 @@ fn simulated(config: &EngineConfig, timings: &Timings) -> (Metrics, Watch) {
 fn the_simulator_repeats_every_mode_and_measures_the_same() {
     for (name, config) in modes() {
         let (measured, log) = logged_run(&config, &logged());
-        let (predicted, watch) = simulated(&config, &log.timings);
+        let (predicted, watch) = simulated(&repeatable(&config, &log), &log.timings);
         let mut expected = Watch::default();
         log.watch(&mut expected);
         assert_eq!(watch.batches.len(), expected.batches.len(), "{name}");
@@ -230,7 +239,9 @@ fn recorded_routes_can_be_taken_by_the_simulator() {
     let mut text = Vec::new();
     log.write_routes(&mut text).unwrap();
     let record = RouteRecord::from_reader(text.as_slice(), "routes.csv", 2).unwrap();
-    assert_eq!(record.n_steps(), log.routes.len());
+    // Requests of which nothing was committed before the run ended are left out.
+    let commits = |request: u64| log.routes.iter().any(|row| row.request == request && row.outcome.committed);
+    assert_eq!(record.n_steps(), log.routes.iter().filter(|row| commits(row.request)).count());
     assert!(log.routes.iter().all(|row| row.entropy.is_some()));
     let policy = Replay::new(&record).unwrap();
     let run = measure(
@@ -241,4 +252,29 @@ fn recorded_routes_can_be_taken_by_the_simulator() {
         &logged(),
     );
     assert!(run.unwrap().metrics.dropped_tokens > 0);
+}
+
+#[test]
+fn recorded_decisions_repeat_any_policy() {
+    let config = config(restless(), 6);
+    let (_, log) = logged_run(&config, &logged());
+    let window = window(WARMUP, REQUESTS);
+    let again = replay(&log.decided(&config).unwrap(), SEED, window, &[], &log.timings).unwrap();
+    assert_eq!(schedule(&log), schedule(&again));
+}
+
+#[test]
+fn what_executors_measured_is_not_made_up() {
+    let config = config(measured(0.5, true), 6);
+    let (_, mut log) = logged_run(&config, &logged());
+    let window = window(WARMUP, REQUESTS);
+    let error = replay(&config, SEED, window, &[], &log.timings).unwrap_err().to_string();
+    assert!(error.starts_with("the policy `r-stitch` decides by the entropy of models"), "{error}");
+    let error = replicate(&config, SEED, window).unwrap_err().to_string();
+    assert!(error.contains("expected recorded routes"), "{error}");
+    // Another decision gives another run.
+    let row = log.routes.iter_mut().find(|row| row.outcome == Outcome::STAY && row.step == 2).unwrap();
+    row.outcome.committed = false;
+    let again = replay(&log.decided(&config).unwrap(), SEED, window, &[], &log.timings);
+    assert!(again.is_err() || schedule(&log) != schedule(&again.unwrap()));
 }

@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::failure::Failure;
+use crate::machine::MachineArguments;
 
 /// What does a handoff between two language models cost, and how often can they hand a request back and forth before routing stops paying?
 #[derive(Debug, Parser)]
@@ -21,6 +22,12 @@ pub(crate) enum Command {
     Simulate(Simulate),
     /// Throughput against handoff frequency: switch every N tokens, beside the large model alone, with the break-even.
     Sweep(Sweep),
+    /// Measure step times, co-run rates and host cost on this machine, as the profile that the simulator reads.
+    Profile(Profile),
+    /// Run a scenario with real models and report it in the columns of a simulated run.
+    Measure(Measure),
+    /// Predict and measure the same cells side by side: errors, break-even, best thresholds.
+    Validate(Validate),
     /// Draw the figure of a sweep again from its rows.csv.
     Plot(Plot),
 }
@@ -120,6 +127,129 @@ pub(crate) struct Sweep {
     /// Placements: separate, overlapped, exclusive (both orders), exclusive:large-first, exclusive:small-first, exclusive:alternate, or all.
     #[arg(long, value_name = "LIST")]
     pub(crate) placement: Option<String>,
+}
+
+/// Arguments of `measure`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  handoff measure\n  handoff measure --scenario h200 --device cuda --seconds 4 --grid policy.small=1,4,16\n\n\
+    Without --scenario a pair of made-up models runs on the processor."
+)]
+pub(crate) struct Measure {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) machine: MachineArguments,
+    /// Measure for so long, instead of until the scenario's number of requests has finished.
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) seconds: Option<f64>,
+    /// Run for so long before that. Without --seconds the warm-up is the scenario's, or one generation of requests.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.5)]
+    pub(crate) warmup_seconds: f64,
+    /// Runs of each cell, each from a start of its own.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) replications: u32,
+    /// Prompts instead of random token ids: one JSON object a line with `prompt`, tokenised by the tokenizer.json in the entry model's folder, or
+    /// with `tokens`. Their lengths replace the scenario's.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prompts: Option<PathBuf>,
+    /// Write the timeline of the run, for Perfetto.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Write the route record of the run, from which `policy = { kind = "replay" }` takes the same routes.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) routes: Option<PathBuf>,
+}
+
+/// Which steps are profiled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+pub(crate) enum GraphKind {
+    /// With and without CUDA graphs; on a processor without.
+    #[default]
+    Both,
+    /// With CUDA graphs.
+    On,
+    /// Without.
+    Off,
+}
+
+/// Arguments of `profile`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  handoff profile\n  handoff profile --device cuda --models Qwen3-0.6B,Qwen3-32B --out out/h200\n\n\
+    The models are those of the scenario, by default a pair of made-up ones on the processor. A scenario takes the result with \
+    cost = { profile = \"out/h200/profile.csv\", model = \"Qwen3-0.6B\" }."
+)]
+pub(crate) struct Profile {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) machine: MachineArguments,
+    /// Shapes with dummy weights, instead of the scenario's models, all on device 0.
+    #[arg(long, value_name = "LIST")]
+    pub(crate) models: Option<String>,
+    /// Steps with CUDA graphs, without, or both.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) graph: GraphKind,
+    /// Rows of the batches.
+    #[arg(long, value_name = "LIST")]
+    pub(crate) rows: Option<String>,
+    /// New tokens of each row of an extend.
+    #[arg(long, value_name = "LIST")]
+    pub(crate) new_tokens: Option<String>,
+    /// Kept tokens of each row.
+    #[arg(long, value_name = "LIST")]
+    pub(crate) kv_tokens: Option<String>,
+    /// Rows of the batches that run side by side; default 1,4,8.
+    #[arg(long, value_name = "LIST")]
+    pub(crate) corun_rows: Option<String>,
+}
+
+/// Arguments of `validate`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  handoff validate\n  handoff validate --scenario h200 --device cuda --every 1,4,16,64 --concurrency 1,4,16 --seconds 3\n\n\
+    Without --scenario a pair of made-up models runs on the processor, within some minutes. The machine is profiled first unless --profile gives \
+    a profile of it; predictions use the profile and nothing else."
+)]
+pub(crate) struct Validate {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) machine: MachineArguments,
+    /// A profile of this machine; without it, one is measured.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) profile: Option<PathBuf>,
+    /// Tokens per visit N of the every-N cells, or none.
+    #[arg(long, value_name = "LIST", default_value = "1,4,16")]
+    pub(crate) every: String,
+    /// Requests in the system of the every-N cells, or none.
+    #[arg(long, value_name = "LIST", default_value = "1,4")]
+    pub(crate) concurrency: String,
+    /// Placements as in a sweep; default: both ways to share a device.
+    #[arg(long, value_name = "LIST")]
+    pub(crate) placement: Option<String>,
+    /// Probabilities p of the R2R cells, or none.
+    #[arg(long, value_name = "LIST", default_value = "0.35")]
+    pub(crate) r2r: String,
+    /// Thresholds of the large model in the R2R cells.
+    #[arg(long, value_name = "LIST", default_value = "1..4")]
+    pub(crate) thresholds: String,
+    /// Requests in the system of the R2R cells.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) threshold_concurrency: u32,
+    /// Random starts of each cell, the same on both sides.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) starts: u32,
+    /// Measurements of the first start, which tell by how much the machine itself varies.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) repeats: u32,
+    /// Seconds measured for each start.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.5)]
+    pub(crate) seconds: f64,
+    /// Seconds before that.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.1)]
+    pub(crate) warmup_seconds: f64,
 }
 
 /// Arguments of `plot`.

@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
+use handoff_backend::driver::DriverError;
 use handoff_sim::engine::RunError;
 use handoff_sim::scenario::ScenarioError;
 
@@ -34,6 +35,17 @@ pub(crate) enum Failure {
         /// Why.
         error: RunError,
     },
+    /// The machine failed while models were loaded or warmed up.
+    #[error("{0}")]
+    Machine(String),
+    /// A run on the machine stopped without a result.
+    #[error("{cell}{error}")]
+    Driver {
+        /// The cell's coordinates and a colon, or nothing.
+        cell: String,
+        /// Why.
+        error: DriverError,
+    },
     /// Nothing was measured.
     #[error(
         "{cell}the wanted requests all finished at one instant, so there is no time to measure over; raise `workload.requests`"
@@ -51,6 +63,9 @@ pub(crate) enum Failure {
     /// Standard output could not be written.
     #[error("cannot write to standard output: {0}")]
     Output(#[from] std::io::Error),
+    /// The user stopped the command before anything was finished.
+    #[error("interrupted; nothing was written")]
+    Stopped,
     /// The user stopped the command; finished cells are kept.
     #[error(
         "interrupted: {finished} of {total} cells are finished and kept in `{folder}`; the same command goes on from there"
@@ -77,8 +92,14 @@ impl Failure {
             _ if self.is_closed_pipe() => 0,
             Self::Scenario(_) | Self::Argument(_) | Self::Cell { .. } => 2,
             Self::Store(error) if error.is_wrong_input() => 2,
-            Self::Run { .. } | Self::NoTime { .. } | Self::Store(_) | Self::Figure(_) | Self::Output(_) => 1,
-            Self::Interrupted { .. } => 130,
+            Self::Run { .. }
+            | Self::Machine(_)
+            | Self::Driver { .. }
+            | Self::NoTime { .. }
+            | Self::Store(_)
+            | Self::Figure(_)
+            | Self::Output(_) => 1,
+            Self::Interrupted { .. } | Self::Stopped => 130,
         })
     }
 }

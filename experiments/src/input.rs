@@ -2,10 +2,10 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use handoff_sim::scenario::{
-    Axis, Embedded, Folders, Or, ResolveError, Resolver, Scenario, ScenarioError, Source, Variant,
+    Axis, Embedded, Folders, Or, ResolveError, Resolver, Scenario, ScenarioError, Source, Variant, parse_list,
 };
 use serde::Serialize;
 
@@ -19,14 +19,21 @@ pub(crate) const DEFAULT_SCENARIO: &str = "h200";
 /// The most cells of a grid. All are validated and held in memory before the first one runs.
 pub(crate) const CELLS_MAX: usize = 20_000;
 
-const SCENARIOS: [(&str, &str); 2] =
-    [("h200", include_str!("../scenarios/h200.toml")), ("a100-paper", include_str!("../scenarios/a100-paper.toml"))];
+const SCENARIOS: [(&str, &str); 3] = [
+    ("h200", include_str!("../scenarios/h200.toml")),
+    ("a100-paper", include_str!("../scenarios/a100-paper.toml")),
+    ("tiny", include_str!("../scenarios/tiny.toml")),
+];
 
-const FILES: Embedded = Embedded::new(&[("h200.csv", include_bytes!("../profiles/h200.csv"))]);
+const FILES: Embedded = Embedded::new(&[
+    ("h200.csv", include_bytes!("../profiles/h200.csv")),
+    ("cpu-tiny.csv", include_bytes!("../profiles/cpu-tiny.csv")),
+]);
 
 /// A scenario as the user gave it, and where its files come from.
 pub(crate) struct Input {
     source: Source,
+    folder: Option<PathBuf>,
     is_default: bool,
     files: Recorded<Or<Folders, Embedded>>,
     /// The axes of `--grid`.
@@ -34,10 +41,15 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    /// Reads the scenario that the arguments name.
+    /// Reads the scenario that the arguments name, or the default one.
     pub(crate) fn read(common: &Common) -> Result<Self, Failure> {
+        Self::read_or(common, DEFAULT_SCENARIO)
+    }
+
+    /// Reads the scenario that the arguments name, or the embedded one called `default`.
+    pub(crate) fn read_or(common: &Common, default: &str) -> Result<Self, Failure> {
         let (mut source, folders) = match &common.scenario {
-            None => (embedded(DEFAULT_SCENARIO).expect("the default scenario is embedded"), Folders::new(Vec::new())),
+            None => (embedded(default).expect("the default scenario is embedded"), Folders::new(Vec::new())),
             // A folder may well have the name of an embedded scenario.
             Some(path) => match path.to_str().filter(|_| !path.is_file()).and_then(embedded) {
                 Some(source) => (source, Folders::new(Vec::new())),
@@ -52,13 +64,26 @@ impl Input {
             source = source.with_set(&format!("seed={seed}"))?;
         }
         let axes = common.grids.iter().map(|grid| Axis::parse(grid)).collect::<Result<_, _>>()?;
-        Ok(Self { source, is_default: common.scenario.is_none(), files: Recorded::new(folders.or(FILES)), axes })
+        let folder =
+            common.scenario.as_deref().filter(|path| path.is_file()).and_then(Path::parent).map(Path::to_owned);
+        Ok(Self {
+            source,
+            folder,
+            is_default: common.scenario.is_none(),
+            files: Recorded::new(folders.or(FILES)),
+            axes,
+        })
     }
 
     /// Adds an override that stands behind those of the user.
     pub(crate) fn with_set(mut self, text: &str) -> Result<Self, Failure> {
         self.source = self.source.with_set(text)?;
         Ok(self)
+    }
+
+    /// The folder of the scenario file, from which the folders that it names are reached.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
     }
 
     /// Whether the user says something about `path`: in a scenario file, an override or an axis.
@@ -171,6 +196,45 @@ pub(crate) fn check_size(n_cells: usize) -> Result<(), Failure> {
     }
     Err(Failure::Argument(format!("the grid has {n_cells} cells, expected at most {CELLS_MAX}; split it")))
 }
+
+/// The whole numbers of an argument's list, rising.
+pub(crate) fn whole_numbers(name: &str, list: &str) -> Result<Vec<u32>, Failure> {
+    let wrong = |reason: String| Failure::Argument(format!("{name} {list}: {reason}"));
+    let mut numbers = Vec::new();
+    for value in parse_list(list).map_err(wrong)? {
+        match value.parse::<u32>() {
+            Ok(number) if number > 0 => numbers.push(number),
+            _ => return Err(wrong(format!("`{value}` is not a whole number from 1 to {}", u32::MAX))),
+        }
+    }
+    numbers.sort_unstable();
+    let n = numbers.len();
+    numbers.dedup();
+    if numbers.len() < n {
+        return Err(wrong("expected each value once".to_owned()));
+    }
+    Ok(numbers)
+}
+
+/// The numbers of an argument's list, in its order.
+pub(crate) fn numbers(name: &str, list: &str) -> Result<Vec<f64>, Failure> {
+    if list == NONE {
+        return Ok(Vec::new());
+    }
+    let number = |value: &str| match value.trim().parse::<f64>() {
+        Ok(number) if number.is_finite() => Ok(number),
+        _ => Err(Failure::Argument(format!("{name} {list}: `{value}` is not a number"))),
+    };
+    list.split(',').map(number).collect()
+}
+
+/// As [`whole_numbers`], or none at all.
+pub(crate) fn whole_numbers_or_none(name: &str, list: &str) -> Result<Vec<u32>, Failure> {
+    if list == NONE { Ok(Vec::new()) } else { whole_numbers(name, list) }
+}
+
+/// The list without elements.
+const NONE: &str = "none";
 
 fn embedded(name: &str) -> Option<Source> {
     SCENARIOS.iter().find(|(known, _)| *known == name).map(|(name, text)| Source::new(&format!("{name}.toml"), text))

@@ -5,11 +5,15 @@ mod failure;
 mod figure;
 mod input;
 mod interrupt;
+mod machine;
+mod measure;
 mod message;
 mod output;
 mod plot;
+mod profile;
 mod simulate;
 mod sweep;
+mod validate;
 
 use std::process::ExitCode;
 
@@ -23,7 +27,10 @@ fn main() -> ExitCode {
     let done = match cli.command {
         Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments),
+        Command::Measure(arguments) => measure::run(&arguments),
         Command::Plot(arguments) => plot::run(&arguments),
+        Command::Profile(arguments) => profile::run(&arguments),
+        Command::Validate(arguments) => validate::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -3,7 +3,7 @@
 mod document;
 mod tables;
 
-use handoff_sim::scenario::{ScenarioError, cells};
+use handoff_sim::scenario::{Scenario, ScenarioError, cells};
 use rayon::prelude::*;
 
 use crate::cli::{Format, Simulate};
@@ -16,7 +16,10 @@ use crate::output::fingerprint::Fingerprint;
 use crate::output::folder::{Opened, ResultFolder};
 use crate::sweep::{Configuration, facts, run_scenario};
 
-use document::{CellDocument, Document, GridDocument, Row};
+use document::{CellDocument, GridDocument};
+
+pub(crate) use document::{Document, Row};
+pub(crate) use tables::write_grid;
 
 /// Raised whenever a field of the JSON document changes its meaning or goes.
 const SCHEMA: u32 = 1;
@@ -35,7 +38,7 @@ pub(crate) fn run(arguments: &Simulate) -> Result<(), Failure> {
             true => Failure::Scenario(error),
             false => Failure::Cell { cell: sets.join(", "), error },
         };
-        input.build(variant).map_err(name)
+        input.build(variant).and_then(Scenario::simulable).map_err(name)
     };
     // All cells are validated before any runs.
     let scenarios = grid.iter().map(build).collect::<Result<Vec<_>, _>>()?;
@@ -76,7 +79,7 @@ pub(crate) fn run(arguments: &Simulate) -> Result<(), Failure> {
             write_json(&mut json, SCHEMA, &documents[0])?;
         }
         let csv = to_csv(&rows).map_err(std::io::Error::from)?;
-        folder.publish(&[("rows.csv", &csv), ("report.json", &json)], facts(&input, scenario.seed()))?;
+        folder.publish(&[("rows.csv", &csv), ("report.json", &json)], facts(&input, scenario.seed(), "simulated"))?;
         say(format_args!("wrote rows.csv, report.json and manifest.json to `{}`", folder.path().display()));
     }
     let mut out = std::io::stdout().lock();

@@ -37,6 +37,7 @@ pub(crate) use report::caption;
 pub(crate) use row::Row;
 
 use axes::Axes;
+pub(crate) use axes::placements;
 use baseline::Baselines;
 use break_even::break_evens;
 use cell::Cell;
@@ -61,7 +62,7 @@ pub(crate) fn run(arguments: &Sweep) -> Result<(), Failure> {
     let cells = cell::cells(&input, &scenario, &axes)?;
     let pool = common.pool()?;
     let fingerprint = Fingerprint::new("sweep", &Configuration::of(&input, &axes))?;
-    let folder = common.out.clone().unwrap_or_else(|| default_folder(&fingerprint));
+    let folder = common.out.clone().unwrap_or_else(|| default_folder("sweep", &fingerprint));
     let grid = cells.iter().map(Cell::key).collect();
     let rows = match Journal::open(&folder, fingerprint, grid, &FIGURES)? {
         Opened::UpToDate(_) => {
@@ -71,7 +72,7 @@ pub(crate) fn run(arguments: &Sweep) -> Result<(), Failure> {
         Opened::Unfinished(journal) => {
             compute(&pool, &cells, &journal, &folder)?;
             let rows: Vec<Row> = journal.rows()?;
-            let facts = facts(&input, scenario.seed());
+            let facts = facts(&input, scenario.seed(), "simulated");
             let caption = caption(&facts.scenario.name, scenario.seed(), &rows, Some(&Program::current()));
             let svg = figure(&rows, &caption)?;
             let image = png::rasterise(&svg)?;
@@ -107,17 +108,18 @@ fn executable_digest() -> Option<String> {
     std::fs::read(path).ok().map(|bytes| cells::sha256_hex(&bytes))
 }
 
-fn default_folder(fingerprint: &Fingerprint) -> PathBuf {
+/// Where results go without `--out`: a folder of their own for each configuration of a command.
+pub(crate) fn default_folder(command: &str, fingerprint: &Fingerprint) -> PathBuf {
     let digest = cells::sha256_hex(fingerprint.as_value().to_string().as_bytes());
-    PathBuf::from("out").join(format!("sweep-{}", &digest[..8]))
+    PathBuf::from("out").join(format!("{command}-{}", &digest[..8]))
 }
 
-/// What the manifest of a simulated run says about it.
-pub(crate) fn facts(input: &Input, seed: u64) -> RunFacts {
+/// What the manifest of a run says about it. `device` is `simulated` or what was measured.
+pub(crate) fn facts(input: &Input, seed: u64, device: &str) -> RunFacts {
     RunFacts {
         // An argument that is no text is shown as far as it is one: `args` would panic.
         command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
-        device: "simulated".to_owned(),
+        device: device.to_owned(),
         seed,
         scenario: input.scenario_text(),
         profiles: input.profiles(),

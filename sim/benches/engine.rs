@@ -117,7 +117,7 @@ fn bare_loop(policy: &dyn Policy, costs: &[Arc<dyn StepLatency>; 2], concurrency
 }
 
 fn engine(config: &EngineConfig, requests: u64) -> u64 {
-    let metrics = replicate(config, 1, Window { warmup_requests: 0, requests }).expect("a feasible run");
+    let metrics = replicate(config, 1, Window::Requests { warmup_requests: 0, requests }).expect("a feasible run");
     metrics.tokens
 }
 

@@ -264,7 +264,7 @@ fn latency(cost: Cost) -> Arc<AffineLatency> {
 
 fn run(case: &Case, seed: u64) -> (Metrics, Account<'_>) {
     let generation = u64::from(case.config.workload.arrivals().concurrency().unwrap());
-    let window = Window { warmup_requests: generation, requests: case.requests };
+    let window = Window::Requests { warmup_requests: generation, requests: case.requests };
     replicate_observed(&case.config, seed, window, Account::of(&case.config, seed))
         .unwrap_or_else(|error| panic!("{}: {error}", case.name))
 }
@@ -424,7 +424,7 @@ fn a_run_scales_with_its_times() {
         let longer = scaled(&short, factor);
         let (one, account) = run(&short, seed);
         let generation = u64::from(short.config.workload.arrivals().concurrency().unwrap());
-        let window = Window { warmup_requests: generation, requests: short.requests };
+        let window = Window::Requests { warmup_requests: generation, requests: short.requests };
         let observer = Account::of(&longer.config, seed).with_scale(factor);
         let (other, scaled_account) = replicate_observed(&longer.config, seed, window, observer).unwrap();
         assert_eq!(account.digest, scaled_account.digest, "{}", short.name);

@@ -32,7 +32,7 @@ fn scenario(n_models: usize, policy: &str) -> EngineConfig {
 
 /// The account holds every row and token of the run against the rules shared by all policies; the routes are those of `requests` requests.
 fn observe(config: &EngineConfig, requests: u64) -> (Metrics, Routes) {
-    let window = Window { warmup_requests: 0, requests };
+    let window = Window::Requests { warmup_requests: 0, requests };
     let (metrics, account) = replicate_observed(config, 4, window, Account::of(config, 4)).unwrap();
     assert!(account.finished >= requests);
     let (_, routes) = replicate_observed(config, 4, window, Routes::default()).unwrap();

@@ -6,7 +6,7 @@
 mod support;
 
 use handoff_scheduler::{Hold, KvConfig, KvFull, Threshold};
-use handoff_sim::engine::{EngineConfig, RunError, Waiting};
+use handoff_sim::engine::{EngineConfig, RunError, Waiting, Window};
 use handoff_sim::policy::{Every, r2r};
 use handoff_sim::scenario::{Embedded, Scenario, Source};
 use handoff_sim::workload::{Arrivals, Lengths, Start, Workload};
@@ -218,7 +218,10 @@ fn a_closed_loop_uses_the_entry_of_its_concurrency() {
 fn an_open_loop_that_runs_out_of_requests_or_room_says_so() {
     let config = open_loop(r2r_pair([1, 1], 1), &[0, 5], 20);
     let error = run(&config, 1, 0, 3).unwrap_err();
-    assert_eq!(error, RunError::OutOfRequests { finished: 2, wanted: 3, warmup: 0 });
+    assert_eq!(
+        error,
+        RunError::OutOfRequests { finished: 2, window: Window::Requests { warmup_requests: 0, requests: 3 } }
+    );
 
     let lengths = |tokens| Lengths::constant(tokens).unwrap();
     let flood = Workload::new(Arrivals::poisson(1e9).unwrap(), 1, lengths(10), lengths(1 << 20)).unwrap();

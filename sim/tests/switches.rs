@@ -62,7 +62,7 @@ fn a_bandwidth_delays_one_request_by_what_its_messages_carry() {
     let config = started(pair(r_stitch::new(0.2, 0.4, true).unwrap(), 1), 300, Start::InPhase);
     let without = run(&config, 6, 0, 20).unwrap();
     let slow = EngineConfig { hop_bytes_per_ns: Some(0.004), ..config };
-    let window = Window { warmup_requests: 0, requests: 20 };
+    let window = Window::Requests { warmup_requests: 0, requests: 20 };
     let (slow, suffixes) = replicate_observed(&slow, 6, window, Suffixes(0)).unwrap();
     assert_eq!(slow.window_ns(), without.window_ns() + 1_000 * suffixes.0);
     // The first message carries the prompt, too. A token travels once at most: from the model that made it.
@@ -123,7 +123,7 @@ fn fresh_handoffs_are_never_faster_than_resumed_ones() {
     }
     let fresh = Some(FreshCost { fixed_ns: 4_000_000, per_context_token_ns: 15_000.0 });
     let config = started(pair(r2r::new(0.3).unwrap(), 1), 300, Start::InPhase);
-    let window = Window { warmup_requests: 0, requests: 10 };
+    let window = Window::Requests { warmup_requests: 0, requests: 10 };
     let (resumed, contexts) = replicate_observed(&config, 6, window, Contexts(0)).unwrap();
     let anew = run(&EngineConfig { fresh, ..config }, 6, 0, 10).unwrap();
     assert_eq!(anew.window_ns(), resumed.window_ns() + 4_000_000 * resumed.handoffs + 15_000 * contexts.0);
@@ -210,7 +210,7 @@ fn mixing_extends_and_decodes_matters_and_so_does_the_order() {
             first: Some(first),
             ..started(pair(r_stitch::new(0.15, 0.25, true).unwrap(), 8), 100, Start::Random)
         };
-        replicate_observed(&config, 1, Window { warmup_requests: 0, requests: 20 }, OneKind).unwrap();
+        replicate_observed(&config, 1, Window::Requests { warmup_requests: 0, requests: 20 }, OneKind).unwrap();
     }
 }
 
@@ -248,7 +248,7 @@ fn forwards_that_end_together_on_one_device_are_absorbed_together() {
     for (small_ms, rate) in [(2.32, 0.29), (2.4, 0.3), (4.64, 0.58)] {
         let models = vec![model("small", affine(small_ms, 0.0), 1), model("large", affine(4.0, 0.0), 1)];
         let config = config(Every::new(1, 4).unwrap(), models, Place::Ps(rate, 0.5), 2);
-        let window = Window { warmup_requests: 0, requests: 1 };
+        let window = Window::Requests { warmup_requests: 0, requests: 1 };
         let (_, launches) =
             replicate_observed(&started(config, 50, Start::Spread), 1, window, Launches(Vec::new())).unwrap();
         // One request at each model; the one at the large model stays, and the other joins its next step.
@@ -332,7 +332,7 @@ fn a_poisson_stream_has_its_rate_and_obeys_littles_law() {
 #[test]
 fn decisions_of_a_request_do_not_depend_on_scheduling() {
     let routes_of = |config: &EngineConfig, seed| {
-        let window = Window { warmup_requests: 0, requests: 120 };
+        let window = Window::Requests { warmup_requests: 0, requests: 120 };
         replicate_observed(config, seed, window, Routes::default()).unwrap().1
     };
     for policy in [r2r::new(0.2).unwrap(), r_stitch::new(0.15, 0.3, false).unwrap()] {
@@ -369,7 +369,7 @@ fn the_same_seed_gives_the_same_run_and_another_seed_another() {
     assert_eq!(bytes(1), bytes(1));
     assert_ne!(bytes(1), bytes(2));
     // Watching changes nothing.
-    let window = Window { warmup_requests: 16, requests: 50 };
+    let window = Window::Requests { warmup_requests: 16, requests: 50 };
     let (watched, _) = replicate_observed(&config, 1, window, Account::of(&config, 1)).unwrap();
     assert_eq!(bytes(1), format!("{watched:?}"));
 }

@@ -30,7 +30,7 @@ impl Observer for Spans {
 }
 
 fn spans(config: &EngineConfig) -> Vec<(ModelIdx, u64, u64)> {
-    let window = Window { warmup_requests: 0, requests: 30 };
+    let window = Window::Requests { warmup_requests: 0, requests: 30 };
     replicate_observed(config, 5, window, Spans::default()).unwrap().1.spans
 }
 
@@ -142,7 +142,7 @@ fn a_kv_budget_admits_as_many_requests_as_it_holds() {
         }
         config
     };
-    let window = Window { warmup_requests: 10, requests: 100 };
+    let window = Window::Requests { warmup_requests: 10, requests: 100 };
     let observe = |config: &EngineConfig| {
         let holders = Holders { most: [0; 2], now: [Vec::new(), Vec::new()] };
         let (metrics, holders) = replicate_observed(config, 5, window, holders).unwrap();

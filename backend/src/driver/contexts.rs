@@ -1,7 +1,10 @@
 //! Token ids: what each subserver knows of each request, and what messages carry.
 
+use std::sync::Arc;
+
 use handoff_scheduler::{ModelIdx, PeerRequest, RequestId, Row};
 
+use crate::prompts::Prompts;
 use crate::qwen3::weights::mix;
 
 /// What each subserver knows of each request, as if each were on a machine of its own: a subserver learns tokens only by making them or
@@ -10,6 +13,8 @@ use crate::qwen3::weights::mix;
 pub(super) struct Contexts {
     vocabulary: u32,
     seed: u64,
+    /// What requests ask; random token ids if `None`.
+    prompts: Option<Arc<Prompts>>,
     /// Messages carry the whole context, and the receiver looks for the prefix that it knows.
     fresh: bool,
     /// Messages are taken in right before a launch of their receiver.
@@ -30,10 +35,18 @@ pub(super) struct Parcel {
 }
 
 impl Contexts {
-    pub(super) fn new(n_models: usize, vocabulary: u32, seed: u64, fresh: bool, fused: bool) -> Self {
+    pub(super) fn new(
+        n_models: usize,
+        vocabulary: u32,
+        seed: u64,
+        prompts: Option<Arc<Prompts>>,
+        fresh: bool,
+        fused: bool,
+    ) -> Self {
         Self {
             vocabulary: vocabulary.max(1),
             seed,
+            prompts,
             fresh,
             fused,
             known: vec![Vec::new(); n_models],
@@ -42,13 +55,17 @@ impl Contexts {
         }
     }
 
-    /// The tokens with which request number `request_idx` arrives: random ids, the same in every run under a seed.
+    /// The tokens with which request number `request_idx` arrives: its prompt, then random ids for what a random start has put behind it; all
+    /// random without prompts. The same in every run under a seed.
     pub(super) fn prompt(&mut self, request: RequestId, request_idx: u64, n_tokens: u32) -> Parcel {
         let mut tokens = self.spare.pop().unwrap_or_default();
         tokens.clear();
         let (seed, vocabulary) = (mix(self.seed ^ mix(request_idx + 1)), u64::from(self.vocabulary));
         let token = |position| u32::try_from(mix(seed.wrapping_add(position)) % vocabulary).unwrap_or_default();
-        tokens.extend((0..u64::from(n_tokens)).map(token));
+        if let Some(prompts) = &self.prompts {
+            tokens.extend_from_slice(prompts.of_request(request_idx));
+        }
+        tokens.extend((tokens.len() as u64..u64::from(n_tokens)).map(token));
         Parcel { slot: request.slot, start: 0, tokens }
     }
 

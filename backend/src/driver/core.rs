@@ -3,6 +3,7 @@
 mod instant;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use handoff_scheduler::{
     Coordinator, Input, ModelIdx, Outcome, Output, PeerRequest, RequestId, Subserver, SubserverConfig, Timestamp,
@@ -15,6 +16,7 @@ use super::contexts::{Contexts, Parcel};
 use super::options::{Cancellation, Choice};
 use super::requests::Requests;
 use super::worker::{Job, JobRow};
+use crate::prompts::Prompts;
 use crate::qwen3::weights::mix;
 use crate::record::{Event, RecordedInput, RunLog, Timings};
 use crate::runner::RowOutput;
@@ -92,6 +94,8 @@ pub(super) struct Core<'r> {
     finished_requests: Option<Vec<FinishedRequest>>,
     outputs: Vec<Output>,
     outcomes: Vec<Outcome>,
+    /// Of the rows of the step that is absorbed, for a policy that decides by them.
+    entropies: Vec<f32>,
 }
 
 /// What decides a run.
@@ -102,6 +106,8 @@ pub(super) struct Setup<'r> {
     pub(super) delays: Delays<'r>,
     /// `None` where no tokens are made.
     pub(super) vocabulary: Option<u32>,
+    /// Random token ids if `None`.
+    pub(super) prompts: Option<Arc<Prompts>>,
     pub(super) choice: Choice,
     pub(super) cancellations: Vec<Cancellation>,
     pub(super) keep_log: bool,
@@ -110,7 +116,8 @@ pub(super) struct Setup<'r> {
 
 impl<'r> Core<'r> {
     pub(super) fn new(setup: Setup<'r>) -> Self {
-        let Setup { config, seed, window, delays, vocabulary, choice, cancellations, keep_log, keep_tokens } = setup;
+        let Setup { config, seed, window, delays, vocabulary, prompts, choice, cancellations, keep_log, keep_tokens } =
+            setup;
         let n_models = config.models.len();
         let devices: Vec<u16> = config.models.iter().map(|model| model.device).collect();
         let subserver = |(idx, model): (usize, &ModelConfig)| SubserverConfig {
@@ -131,7 +138,8 @@ impl<'r> Core<'r> {
             subservers: subservers.iter().cloned().map(Subserver::new).collect(),
             coordinator: Coordinator::new(config.coordination, config.sharing, &devices),
             requests: Requests::default(),
-            contexts: vocabulary.map(|vocabulary| Contexts::new(n_models, vocabulary, seed, fresh, config.fused)),
+            contexts: vocabulary
+                .map(|vocabulary| Contexts::new(n_models, vocabulary, seed, prompts, fresh, config.fused)),
             choice,
             travelling: VecDeque::new(),
             n_sent: 0,
@@ -150,11 +158,12 @@ impl<'r> Core<'r> {
             launched: Vec::new(),
             active_announced: 0,
             finished: 0,
-            account: Account::new(devices, window.warmup_requests == 0),
+            account: Account::new(devices, window.opens_at_once()),
             log: keep_log.then(|| RunLog::new(subservers)),
             finished_requests: keep_tokens.then(Vec::new),
             outputs: Vec::new(),
             outcomes: Vec::new(),
+            entropies: Vec::new(),
         }
     }
 
@@ -183,6 +192,7 @@ impl<'r> Core<'r> {
     /// A new instant. What became true by then follows: ends of steps in the order of the models, then [`Self::end_instant`].
     pub(super) fn begin_instant(&mut self, now: Timestamp) {
         debug_assert!(now >= self.now, "time goes on");
+        self.open_window_before(now);
         if self.wake_at() <= now {
             let due = self.deadline().unwrap_or(now);
             self.n_wakes += 1;
@@ -225,9 +235,30 @@ impl<'r> Core<'r> {
         std::mem::take(&mut self.launched)
     }
 
+    /// When the run is over whatever has happened by then; `Timestamp::MAX` if time does not say so.
+    pub(super) fn closes_at(&self) -> Timestamp {
+        self.window.times().map_or(Timestamp::MAX, |(_, closes_at)| closes_at)
+    }
+
+    /// Nothing more happens before the end of the window.
+    pub(super) fn run_out(&mut self) {
+        self.now = self.closes_at();
+        self.open_window_before(self.now + 1);
+    }
+
+    /// Opens a window that time opens, if that lies before `now`.
+    fn open_window_before(&mut self, now: Timestamp) {
+        if let Some((opens_at, _)) = self.window.times()
+            && !self.account.measuring
+            && opens_at < now
+        {
+            self.account.open_window(opens_at);
+        }
+    }
+
     /// Whether the wanted number of requests has finished.
     pub(super) fn is_done(&self) -> bool {
-        self.finished >= self.window.warmup_requests + self.window.requests
+        self.window.is_full(self.finished)
     }
 
     /// Writes the step that `model` has just launched into `job`.
@@ -270,11 +301,7 @@ impl<'r> Core<'r> {
     /// Why nothing can happen any more.
     pub(super) fn stalled(&self) -> RunError {
         if self.requests.active == 0 {
-            return RunError::OutOfRequests {
-                finished: self.finished,
-                wanted: self.window.requests,
-                warmup: self.window.warmup_requests,
-            };
+            return RunError::OutOfRequests { finished: self.finished, window: self.window };
         }
         let idx = |request: RequestId| self.requests.get(request).idx;
         let waiting = self.subservers.iter().zip(&self.config.models).map(|(subserver, model)| Held {

@@ -1,5 +1,9 @@
 //! What a run on the real clock needs besides the engine's configuration.
 
+use std::sync::Arc;
+
+use crate::prompts::Prompts;
+
 /// How threads wait for each other.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Waiting {
@@ -45,6 +49,9 @@ pub struct DriverOptions {
     pub keep_log: bool,
     /// Whether the tokens of finished requests are kept.
     pub keep_tokens: bool,
+    /// What requests ask; without them prompts are random token ids. The workload's prompt lengths must be theirs: see
+    /// [`Prompts::workload`].
+    pub prompts: Option<Arc<Prompts>>,
     /// Clients that give up.
     pub cancellations: Vec<Cancellation>,
 }

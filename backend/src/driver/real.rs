@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 
 use handoff_scheduler::{ModelIdx, Timestamp};
 use handoff_sim::engine::{EngineConfig, Window};
+use handoff_sim::workload::Lengths;
 
 use super::core::{Core, Delays, Setup};
 use super::executor::{Executor, ExecutorError};
 use super::options::{DriverOptions, Waiting};
 use super::worker::{Done, Job, Spin, elapsed_ns, serve};
 use super::{DriverError, Measurement};
+use crate::prompts::Prompts;
 
 /// Runs `config` on the real clock until `window` is over. `executors` holds one executor a model, all with the same vocabulary.
 ///
@@ -37,6 +39,9 @@ pub fn measure(
         let found = executors[model].vocabulary();
         return Err(DriverError::Vocabulary { model: config.models[model].name.clone(), found, expected: vocabulary });
     }
+    if let Some(prompts) = &options.prompts {
+        check_prompts(prompts, config, vocabulary)?;
+    }
     for (executor, model) in executors.iter_mut().zip(&config.models) {
         executor.reset().map_err(|source| failed(&model.name, source))?;
     }
@@ -58,6 +63,7 @@ pub fn measure(
             window,
             delays: Delays::Real { hop_ns: options.hop_ns },
             vocabulary: Some(vocabulary),
+            prompts: options.prompts.clone(),
             choice: options.choice,
             cancellations: options.cancellations.clone(),
             keep_log: options.keep_log,
@@ -87,10 +93,12 @@ impl Driver<'_> {
         self.core.end_instant();
         self.dispatch()?;
         while !self.core.is_done() {
-            let wake = self.core.next_time();
-            if self.in_flight == 0 && wake == Timestamp::MAX {
+            let closes_at = self.core.closes_at();
+            let due = self.core.next_time();
+            if self.in_flight == 0 && due == Timestamp::MAX {
                 return Err(self.core.stalled().into());
             }
+            let wake = due.min(closes_at);
             received.extend(self.wait(wake)?);
             // Everything that is there already belongs to this instant.
             received.extend(self.results.try_iter());
@@ -100,6 +108,10 @@ impl Driver<'_> {
             }
             // Two instants never share a time, so that a replay can tell them apart.
             now = clock.max(now + 1);
+            if now > closes_at {
+                self.core.run_out();
+                break;
+            }
             received.sort_by_key(|done| done.model);
             self.core.begin_instant(now);
             for done in received.drain(..) {
@@ -150,6 +162,17 @@ impl Driver<'_> {
         }
         Ok(())
     }
+}
+
+fn check_prompts(prompts: &Prompts, config: &EngineConfig, vocabulary: u32) -> Result<(), DriverError> {
+    if *config.workload.prompt() != Lengths::Recorded(prompts.lengths()) {
+        return Err(DriverError::PromptLengths);
+    }
+    let token = prompts.token_max();
+    if token >= vocabulary {
+        return Err(DriverError::PromptToken { token, vocabulary });
+    }
+    Ok(())
 }
 
 fn failed(model: &str, source: ExecutorError) -> DriverError {

@@ -10,9 +10,10 @@ use crate::record::{RunLog, Timings};
 
 /// Runs `config` on a virtual clock on which steps, messages, wake-ups and arrivals take as long as recorded. Configuration, seed, window
 /// and cancellations must be those of the recorded run; then batches (members, kinds, order, times) and the end of the run are the same.
+/// Where the policy decided by what the models measured, its decisions must be recorded too: see [`RunLog::decided`].
 ///
 /// # Errors
-/// If the run stalls, which the recorded one did not: then the two differ.
+/// [`DriverError::NeedsEntropy`], or if the run stalls, which the recorded one did not: then the two differ.
 pub fn replay(
     config: &EngineConfig,
     seed: u64,
@@ -20,12 +21,16 @@ pub fn replay(
     cancellations: &[Cancellation],
     timings: &Timings,
 ) -> Result<RunLog, DriverError> {
+    if config.policy.needs_entropy() {
+        return Err(DriverError::NeedsEntropy { policy: config.policy.kind() });
+    }
     let mut core = Core::new(Setup {
         config,
         seed,
         window,
         delays: Delays::Recorded(timings),
         vocabulary: None,
+        prompts: None,
         choice: Choice::Greedy,
         cancellations: cancellations.to_vec(),
         keep_log: true,
@@ -48,6 +53,11 @@ pub fn replay(
             return Ok(log.expect("a log was asked for"));
         }
         let next = ends.iter().copied().min().unwrap_or(Timestamp::MAX).min(core.next_time());
+        if next > core.closes_at() {
+            core.run_out();
+            let (_, log, _) = core.close();
+            return Ok(log.expect("a log was asked for"));
+        }
         if next == Timestamp::MAX {
             return Err(core.stalled().into());
         }

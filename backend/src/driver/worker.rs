@@ -44,12 +44,12 @@ pub(super) struct Done {
 
 /// Waits busily, but lets others have the core now and then: on a machine with too few cores, nobody else could end the wait.
 #[derive(Debug, Default)]
-pub(super) struct Spin {
+pub(crate) struct Spin {
     turns: u32,
 }
 
 impl Spin {
-    pub(super) fn pause(&mut self) {
+    pub(crate) fn pause(&mut self) {
         self.turns = self.turns.wrapping_add(1);
         if self.turns.is_multiple_of(64) {
             thread::yield_now();

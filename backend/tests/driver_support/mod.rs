@@ -9,6 +9,7 @@ use handoff_scheduler::{
 };
 use handoff_sim::cost::{AffineLatency, HostCost, Jitter, StepLatency};
 use handoff_sim::engine::{EngineConfig, FreshCost, ModelConfig, Window};
+use handoff_sim::policy::r_stitch::Measured;
 use handoff_sim::policy::{Every, Markov, Policy};
 use handoff_sim::workload::{Arrivals, Lengths, Start, Workload};
 
@@ -34,10 +35,14 @@ pub fn model(idx: usize, threshold: u32) -> ModelConfig {
 
 /// A closed loop of eager models on devices of their own. Requests have 7 to 20 prompt and 1 to 30 output tokens.
 pub fn config(policy: impl Policy + 'static, concurrency: u32) -> EngineConfig {
+    config_of(Arc::new(policy), concurrency)
+}
+
+pub fn config_of(policy: Arc<dyn Policy>, concurrency: u32) -> EngineConfig {
     let n_models = policy.n_models();
     EngineConfig {
         models: (0..n_models).map(|idx| model(idx, 1)).collect(),
-        policy: Arc::new(policy),
+        policy,
         coordination: Coordination::Independent,
         sharing: Sharing::Overlapped,
         corun: None,
@@ -63,6 +68,11 @@ pub fn every(small: u32, large: u32) -> Every {
 pub fn restless() -> Markov {
     let routes = vec![vec![0.6, 0.4], vec![0.5, 0.5]];
     Markov::new(routes, vec![vec![0.9, 0.5], vec![0.7, 0.95]], ModelIdx(0)).unwrap()
+}
+
+/// R-Stitch on the entropy that the executors report.
+pub fn measured(tau: f64, commit_on_return: bool) -> Measured {
+    Measured::new(tau, commit_on_return, None).unwrap()
 }
 
 /// Three models that hand a request to each other at random.
@@ -128,7 +138,7 @@ pub fn logged() -> DriverOptions {
 }
 
 pub fn window(warmup_requests: u64, requests: u64) -> Window {
-    Window { warmup_requests, requests }
+    Window::Requests { warmup_requests, requests }
 }
 
 pub fn cancellations(list: &[(u64, u64)]) -> Vec<Cancellation> {

@@ -2,7 +2,7 @@
 
 use super::axis::Axis;
 use super::legend::Sample;
-use super::sheet::{Curve, CurvePoint, Panel, Sheet};
+use super::sheet::{Curve, CurvePoint, Panel, Sheet, Stroke};
 use super::style::Look;
 use super::{FigureError, Scale, interval, placed};
 
@@ -101,14 +101,16 @@ impl LineChart {
                 y: placed(point.y, self.y.scale, &place, "y")?,
                 inner: inner.transpose()?,
                 outer: None,
+                bar: None,
                 hollow: false,
                 ringed: false,
             })
         };
         let mut points = line.points.iter().map(point).collect::<Result<Vec<CurvePoint>, FigureError>>()?;
         points.sort_by(|a, b| a.x.total_cmp(&b.x));
-        let (label, dashed) = (line.label.clone(), line.dashed);
-        Ok(Curve { label, look: Look::new(line_idx), dashed, points, level: None, star: None })
+        let (label, look) = (line.label.clone(), Look::new(line_idx));
+        let stroke = if line.dashed { Stroke::Dashed } else { Stroke::Solid };
+        Ok(Curve { label, look, stroke, has_markers: true, points, level: None, star: None })
     }
 }
 

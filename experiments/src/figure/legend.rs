@@ -24,6 +24,8 @@ pub(super) enum Sample {
     Hollow,
     /// A marker in a ring.
     Ringed,
+    /// A marker with a bar through it, on no line.
+    Bar,
 }
 
 /// Between two items.
@@ -41,7 +43,7 @@ fn sample_width(sample: Sample) -> f64 {
         Sample::Curve | Sample::Level | Sample::Inner | Sample::Outer => 30.0,
         Sample::OpenStar => 34.0,
         Sample::Star | Sample::Ringed => 20.0,
-        Sample::Hollow => 12.0,
+        Sample::Hollow | Sample::Bar => 12.0,
     }
 }
 
@@ -64,6 +66,10 @@ pub(super) fn draw(canvas: &Canvas<'_>, sample: Sample, text: &str, (x, y): Poin
         Sample::Star => canvas.star(middle, style::STAR_RADIUS, style::PAPER, style::INK)?,
         Sample::OpenStar => draw_open_star(canvas, (x + width - style::STAR_RADIUS - 2.0, y), style::PAPER)?,
         Sample::Hollow => canvas.marker(Marker::Circle, middle, style::MARKER_RADIUS, style::SAMPLE, true)?,
+        Sample::Bar => {
+            canvas.line(&[(middle.0, y - 8.0), (middle.0, y + 8.0)], pen)?;
+            canvas.marker(Marker::Circle, middle, style::MARKER_RADIUS, style::SAMPLE, false)?;
+        }
         Sample::Ringed => {
             canvas.marker(Marker::Circle, middle, style::MARKER_RADIUS, style::SAMPLE, false)?;
             draw_ring(canvas, middle, style::RING_RADIUS)?;

@@ -16,6 +16,7 @@ pub(crate) mod png;
 mod sheet;
 mod style;
 pub(crate) mod sweep;
+pub(crate) mod validation;
 
 /// How values are laid out along an axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

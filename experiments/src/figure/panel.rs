@@ -6,7 +6,7 @@ use super::canvas::{Canvas, Lettering, Pen, Point, Side};
 use super::font::{self, Weight};
 use super::labels;
 use super::legend;
-use super::sheet::{Curve, CurvePoint};
+use super::sheet::{Curve, CurvePoint, Stroke};
 use super::style;
 
 /// Where the area between the axes is.
@@ -104,10 +104,19 @@ pub(super) fn draw_curves(
     for curve in curves {
         let points: Vec<Point> = curve.points.iter().map(place).collect();
         let pen = Pen::new(curve.look.color, style::CURVE_WIDTH);
-        if curve.dashed { canvas.dashed_line(&points, style::DASH, pen)? } else { canvas.line(&points, pen)? }
+        match curve.stroke {
+            Stroke::Solid => canvas.line(&points, pen)?,
+            Stroke::Dashed => canvas.dashed_line(&points, style::DASH, pen)?,
+            Stroke::Absent => {}
+        }
     }
-    for curve in curves {
+    for curve in curves.iter().filter(|curve| curve.has_markers) {
         for point in &curve.points {
+            if let Some((low, high)) = point.bar {
+                let x = frame.x(x_axis, point.x);
+                let pen = Pen::new(curve.look.color, style::CURVE_WIDTH);
+                canvas.line(&[(x, frame.y(y_axis, low)), (x, frame.y(y_axis, high))], pen)?;
+            }
             canvas.marker(curve.look.marker, place(point), style::MARKER_RADIUS, curve.look.color, point.hollow)?;
         }
     }
@@ -194,6 +203,7 @@ fn draw_labels(
 ) -> Result<(), FigureError> {
     let mut ends: Vec<(Point, &Curve)> = curves
         .iter()
+        .filter(|curve| curve.has_markers)
         .filter_map(|curve| curve.points.last().map(|last| (last, curve)))
         .map(|(last, curve)| ((frame.x(x_axis, last.x), frame.y(y_axis, last.y)), curve))
         .collect();

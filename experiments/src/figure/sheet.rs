@@ -33,7 +33,9 @@ pub(super) struct Panel {
 pub(super) struct Curve {
     pub(super) label: String,
     pub(super) look: Look,
-    pub(super) dashed: bool,
+    pub(super) stroke: Stroke,
+    /// Without its points' markers it is a line alone, and has no name of its own.
+    pub(super) has_markers: bool,
     /// In rising order of x, at least one.
     pub(super) points: Vec<CurvePoint>,
     /// A dashed level across the panel.
@@ -50,8 +52,19 @@ pub(super) struct CurvePoint {
     pub(super) inner: Option<(f64, f64)>,
     /// Ends of the lighter band.
     pub(super) outer: Option<(f64, f64)>,
+    /// Ends of a bar through the point.
+    pub(super) bar: Option<(f64, f64)>,
     pub(super) hollow: bool,
     pub(super) ringed: bool,
+}
+
+/// How the points of a curve are joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stroke {
+    Solid,
+    Dashed,
+    /// Not at all.
+    Absent,
 }
 
 /// A star on a point of a curve.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::axis::Axis;
 use super::legend::Sample;
-use super::sheet::{Curve, CurvePoint, Panel, Sheet, Star};
+use super::sheet::{Curve, CurvePoint, Panel, Sheet, Star, Stroke};
 use super::style::{self, Look};
 use super::{FigureError, Scale, interval, placed};
 
@@ -149,7 +149,8 @@ impl SweepFigure {
         Ok(Curve {
             label: format!("C = {}", line.concurrency),
             look,
-            dashed: false,
+            stroke: Stroke::Solid,
+            has_markers: true,
             points: curve_points,
             level: level.transpose()?,
             star: star.transpose()?,
@@ -163,6 +164,7 @@ impl SweepFigure {
             y: placed(point.throughput, self.y_scale, &place, "throughput")?,
             inner: Some(interval(point.ci_low, point.ci_high, &place, "ci_low, ci_high")?),
             outer: Some(interval(point.orbit_low, point.orbit_high, &place, "orbit_low, orbit_high")?),
+            bar: None,
             hollow: point.extrapolated,
             ringed: point.flagged,
         })

@@ -106,6 +106,11 @@ impl Journal {
         self.finished.contains(key)
     }
 
+    /// Whether the cell is finished, by whichever run.
+    pub(crate) fn is_there(&self, key: &CellKey) -> bool {
+        matches!(read_fragment(&self.cells(), key), Ok(Some(_)))
+    }
+
     /// Keeps the row of a finished cell. Cells may be recorded from several threads, in any order.
     pub(crate) fn record<R: Serialize>(&self, key: &CellKey, row: &R) -> Result<(), StoreError> {
         let fragment = Fragment::new(key, row)?;

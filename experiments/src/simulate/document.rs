@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use handoff_sim::engine::{ModelReport, Report};
 use handoff_sim::scenario::Scenario;
 use handoff_sim::stats::{CountHistogram, Estimate, LatencyHistogram};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A mean over replications with its 95 % interval.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Mean {
-    pub(super) mean: f64,
-    pub(super) ci_low: Option<f64>,
-    pub(super) ci_high: Option<f64>,
+pub(crate) struct Mean {
+    pub(crate) mean: f64,
+    pub(crate) ci_low: Option<f64>,
+    pub(crate) ci_high: Option<f64>,
 }
 
 impl From<Estimate> for Mean {
@@ -23,12 +23,12 @@ impl From<Estimate> for Mean {
 
 /// A latency in seconds: its mean with the interval, and quantiles over all replications.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Latency {
+pub(crate) struct Latency {
     #[serde(flatten)]
-    pub(super) mean: Mean,
-    pub(super) p50: Option<f64>,
-    pub(super) p90: Option<f64>,
-    pub(super) p99: Option<f64>,
+    pub(crate) mean: Mean,
+    pub(crate) p50: Option<f64>,
+    pub(crate) p90: Option<f64>,
+    pub(crate) p99: Option<f64>,
 }
 
 impl Latency {
@@ -45,32 +45,32 @@ impl Latency {
 
 /// Rows by kind.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Rows {
-    pub(super) decode: u64,
-    pub(super) extend: u64,
-    pub(super) prefill: u64,
+pub(crate) struct Rows {
+    pub(crate) decode: u64,
+    pub(crate) extend: u64,
+    pub(crate) prefill: u64,
 }
 
 /// One model.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Model {
-    pub(super) name: String,
-    pub(super) utilisation: Mean,
-    pub(super) batch: Mean,
-    pub(super) batch_low: f64,
-    pub(super) batch_high: f64,
-    pub(super) batch_histogram: BTreeMap<u32, u64>,
-    pub(super) rows: Rows,
-    pub(super) steps_per_s: Mean,
-    pub(super) admission_delay_s: Latency,
-    pub(super) in_service: Mean,
-    pub(super) waiting: Mean,
-    pub(super) token_share: Mean,
-    pub(super) run_length_tokens: Mean,
-    pub(super) extend_tokens: Mean,
-    pub(super) routed_fraction: Mean,
-    pub(super) dropped_fraction: Mean,
-    pub(super) extrapolated: f64,
+pub(crate) struct Model {
+    pub(crate) name: String,
+    pub(crate) utilisation: Mean,
+    pub(crate) batch: Mean,
+    pub(crate) batch_low: f64,
+    pub(crate) batch_high: f64,
+    pub(crate) batch_histogram: BTreeMap<u32, u64>,
+    pub(crate) rows: Rows,
+    pub(crate) steps_per_s: Mean,
+    pub(crate) admission_delay_s: Latency,
+    pub(crate) in_service: Mean,
+    pub(crate) waiting: Mean,
+    pub(crate) token_share: Mean,
+    pub(crate) run_length_tokens: Mean,
+    pub(crate) extend_tokens: Mean,
+    pub(crate) routed_fraction: Mean,
+    pub(crate) dropped_fraction: Mean,
+    pub(crate) extrapolated: f64,
 }
 
 impl Model {
@@ -103,39 +103,39 @@ fn histogram(counts: &CountHistogram) -> BTreeMap<u32, u64> {
 
 /// Everything that a run reports.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Document {
-    pub(super) policy: String,
-    pub(super) mode: String,
-    pub(super) placement: String,
-    pub(super) order: Option<String>,
-    pub(super) concurrency: Option<u32>,
-    pub(super) thresholds: Vec<Vec<u32>>,
-    pub(super) throughput: f64,
-    pub(super) ci_low: f64,
-    pub(super) ci_high: f64,
-    pub(super) orbit_low: f64,
-    pub(super) orbit_high: f64,
-    pub(super) flagged: bool,
-    pub(super) warmup_unsure: bool,
-    pub(super) tokens: u64,
-    pub(super) seconds: f64,
-    pub(super) requests: u64,
-    pub(super) replications: usize,
-    pub(super) warmup_requests: u64,
-    pub(super) seed: u64,
-    pub(super) extrapolated: f64,
-    pub(super) handoffs_per_token: Mean,
-    pub(super) dropped_per_token: Mean,
-    pub(super) preemptions: u64,
-    pub(super) ttft: Latency,
-    pub(super) tpot: Latency,
-    pub(super) latency: Latency,
-    pub(super) device_utilisation: Vec<Mean>,
-    pub(super) models: Vec<Model>,
+pub(crate) struct Document {
+    pub(crate) policy: String,
+    pub(crate) mode: String,
+    pub(crate) placement: String,
+    pub(crate) order: Option<String>,
+    pub(crate) concurrency: Option<u32>,
+    pub(crate) thresholds: Vec<Vec<u32>>,
+    pub(crate) throughput: f64,
+    pub(crate) ci_low: f64,
+    pub(crate) ci_high: f64,
+    pub(crate) orbit_low: f64,
+    pub(crate) orbit_high: f64,
+    pub(crate) flagged: bool,
+    pub(crate) warmup_unsure: bool,
+    pub(crate) tokens: u64,
+    pub(crate) seconds: f64,
+    pub(crate) requests: u64,
+    pub(crate) replications: usize,
+    pub(crate) warmup_requests: u64,
+    pub(crate) seed: u64,
+    pub(crate) extrapolated: f64,
+    pub(crate) handoffs_per_token: Mean,
+    pub(crate) dropped_per_token: Mean,
+    pub(crate) preemptions: u64,
+    pub(crate) ttft: Latency,
+    pub(crate) tpot: Latency,
+    pub(crate) latency: Latency,
+    pub(crate) device_utilisation: Vec<Mean>,
+    pub(crate) models: Vec<Model>,
 }
 
 impl Document {
-    pub(super) fn of(scenario: &Scenario, report: &Report) -> Self {
+    pub(crate) fn of(scenario: &Scenario, report: &Report) -> Self {
         let throughput = report.throughput;
         let (orbit_low, orbit_high) = report.throughput_range();
         let placement = scenario.placement();
@@ -174,62 +174,62 @@ impl Document {
 
 /// A cell of a grid: its overrides, and what the run reports.
 #[derive(Serialize)]
-pub(super) struct CellDocument<'a> {
+pub(crate) struct CellDocument<'a> {
     grid: BTreeMap<&'a str, &'a str>,
     #[serde(flatten)]
     document: &'a Document,
 }
 
 impl<'a> CellDocument<'a> {
-    pub(super) fn of(document: &'a Document, sets: &'a [String]) -> Self {
+    pub(crate) fn of(document: &'a Document, sets: &'a [String]) -> Self {
         Self { grid: sets.iter().filter_map(|set| set.split_once('=')).collect(), document }
     }
 }
 
 /// All cells of a grid.
 #[derive(Serialize)]
-pub(super) struct GridDocument<'a> {
-    pub(super) cells: Vec<CellDocument<'a>>,
+pub(crate) struct GridDocument<'a> {
+    pub(crate) cells: Vec<CellDocument<'a>>,
 }
 
 /// A row of rows.csv. The small model is the first of the set, the large one the last.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Row {
-    pub(super) grid: String,
-    pub(super) policy: String,
-    pub(super) mode: String,
-    pub(super) placement: String,
-    pub(super) order: Option<String>,
-    pub(super) concurrency: Option<u32>,
-    pub(super) throughput: f64,
-    pub(super) ci_low: f64,
-    pub(super) ci_high: f64,
-    pub(super) orbit_low: f64,
-    pub(super) orbit_high: f64,
-    pub(super) handoffs_per_token: f64,
-    pub(super) dropped_per_token: f64,
-    pub(super) small_batch_mean: f64,
-    pub(super) large_batch_mean: f64,
-    pub(super) small_utilisation: f64,
-    pub(super) large_utilisation: f64,
-    pub(super) small_admission_ms: f64,
-    pub(super) large_admission_ms: f64,
-    pub(super) ttft_mean_s: f64,
-    pub(super) ttft_p99_s: Option<f64>,
-    pub(super) tpot_mean_s: f64,
-    pub(super) tpot_p99_s: Option<f64>,
-    pub(super) latency_mean_s: f64,
-    pub(super) latency_p99_s: Option<f64>,
-    pub(super) flagged: bool,
-    pub(super) extrapolated: f64,
-    pub(super) replications: usize,
-    pub(super) tokens: u64,
-    pub(super) seconds: f64,
-    pub(super) seed: u64,
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Row {
+    pub(crate) grid: String,
+    pub(crate) policy: String,
+    pub(crate) mode: String,
+    pub(crate) placement: String,
+    pub(crate) order: Option<String>,
+    pub(crate) concurrency: Option<u32>,
+    pub(crate) throughput: f64,
+    pub(crate) ci_low: f64,
+    pub(crate) ci_high: f64,
+    pub(crate) orbit_low: f64,
+    pub(crate) orbit_high: f64,
+    pub(crate) handoffs_per_token: f64,
+    pub(crate) dropped_per_token: f64,
+    pub(crate) small_batch_mean: f64,
+    pub(crate) large_batch_mean: f64,
+    pub(crate) small_utilisation: f64,
+    pub(crate) large_utilisation: f64,
+    pub(crate) small_admission_ms: f64,
+    pub(crate) large_admission_ms: f64,
+    pub(crate) ttft_mean_s: f64,
+    pub(crate) ttft_p99_s: Option<f64>,
+    pub(crate) tpot_mean_s: f64,
+    pub(crate) tpot_p99_s: Option<f64>,
+    pub(crate) latency_mean_s: f64,
+    pub(crate) latency_p99_s: Option<f64>,
+    pub(crate) flagged: bool,
+    pub(crate) extrapolated: f64,
+    pub(crate) replications: usize,
+    pub(crate) tokens: u64,
+    pub(crate) seconds: f64,
+    pub(crate) seed: u64,
 }
 
 impl Row {
-    pub(super) fn of(document: &Document, sets: &[String]) -> Self {
+    pub(crate) fn of(document: &Document, sets: &[String]) -> Self {
         let small = &document.models[0];
         let large = document.models.last().expect("a scenario has models");
         Self {

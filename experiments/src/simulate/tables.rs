@@ -115,7 +115,7 @@ pub(super) fn write_report(out: &mut dyn Write, document: &Document) -> io::Resu
 }
 
 /// A row a cell.
-pub(super) fn write_grid(out: &mut dyn Write, rows: &[Row]) -> io::Result<()> {
+pub(crate) fn write_grid(out: &mut dyn Write, rows: &[Row]) -> io::Result<()> {
     let mut table = Table::new().text("grid").key();
     for title in [
         "throughput (tokens/s)",

@@ -1,11 +1,11 @@
 //! The axes of a sweep.
 
-use handoff_sim::scenario::{Order, Placement, Scenario, cells, parse_list};
+use handoff_sim::scenario::{Order, Placement, Scenario, cells};
 use serde::Serialize;
 
 use crate::cli::Sweep;
 use crate::failure::Failure;
-use crate::input::{Input, check_size};
+use crate::input::{Input, check_size, whole_numbers};
 
 const EVERY: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 const CONCURRENCY: [u32; 5] = [1, 2, 4, 8, 16];
@@ -30,10 +30,12 @@ pub(super) struct Axes {
 impl Axes {
     pub(super) fn of(arguments: &Sweep, input: &Input, scenario: &Scenario) -> Result<Self, Failure> {
         let has_grid = !input.axes.is_empty();
-        let numbers = |name: &str, given: Option<&str>, default: &[u32]| match given {
-            Some(list) => whole_numbers(name, list),
-            None if has_grid => Ok(vec![None]),
-            None => Ok(default.iter().copied().map(Some).collect()),
+        let numbers = |name: &str, given: Option<&str>, default: &[u32]| -> Result<Vec<Option<u32>>, Failure> {
+            match given {
+                Some(list) => Ok(whole_numbers(name, list)?.into_iter().map(Some).collect()),
+                None if has_grid => Ok(vec![None]),
+                None => Ok(default.iter().copied().map(Some).collect()),
+            }
         };
         let concurrencies = match scenario.workload().arrivals().concurrency() {
             Some(_) => numbers("--concurrency", arguments.concurrency.as_deref(), &CONCURRENCY)?,
@@ -57,7 +59,7 @@ impl Axes {
             return Err(Failure::Argument(message));
         }
         let placements = match arguments.placement.as_deref() {
-            Some(list) if scenario.models().len() > 1 => placements(list)?,
+            Some(list) if scenario.models().len() > 1 => placements(list)?.into_iter().map(Some).collect(),
             Some(list) => {
                 let message = format!("--placement {list}: the scenario has 1 model, expected several to place");
                 return Err(Failure::Argument(message));
@@ -92,25 +94,8 @@ fn refuse_second(path: &str, arguments: &Sweep) -> Result<(), Failure> {
     }
 }
 
-fn whole_numbers(name: &str, list: &str) -> Result<Vec<Option<u32>>, Failure> {
-    let wrong = |reason: String| Failure::Argument(format!("{name} {list}: {reason}"));
-    let mut numbers = Vec::new();
-    for value in parse_list(list).map_err(wrong)? {
-        match value.parse::<u32>() {
-            Ok(number) if number > 0 => numbers.push(Some(number)),
-            _ => return Err(wrong(format!("`{value}` is not a whole number from 1 to {}", u32::MAX))),
-        }
-    }
-    numbers.sort_unstable();
-    let n = numbers.len();
-    numbers.dedup();
-    if numbers.len() < n {
-        return Err(wrong("expected each value once".to_owned()));
-    }
-    Ok(numbers)
-}
-
-fn placements(list: &str) -> Result<Vec<Option<Placement>>, Failure> {
+/// The placements of a list of `--placement`, each once.
+pub(crate) fn placements(list: &str) -> Result<Vec<Placement>, Failure> {
     let mut placements = Vec::new();
     for word in list.split(',').map(str::trim) {
         match word {
@@ -122,8 +107,8 @@ fn placements(list: &str) -> Result<Vec<Option<Placement>>, Failure> {
     }
     let mut seen = Vec::new();
     for placement in placements {
-        if !seen.contains(&Some(placement)) {
-            seen.push(Some(placement));
+        if !seen.contains(&placement) {
+            seen.push(placement);
         }
     }
     Ok(seen)

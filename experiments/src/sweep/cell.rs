@@ -47,7 +47,7 @@ pub(super) fn cells(input: &Input, scenario: &Scenario, axes: &Axes) -> Result<V
                     if let Some(placement) = placement {
                         variant = variant.placement(placement);
                     }
-                    let scenario = input.build(variant).map_err(name)?;
+                    let scenario = input.build(variant).and_then(Scenario::simulable).map_err(name)?;
                     let baseline = input.build(changed().policy_large_only()).map_err(name)?;
                     let separate = scenario.placement().as_str() == "separate" && scenario.models().len() > 1;
                     let concurrency = scenario.workload().arrivals().concurrency();

@@ -13,19 +13,11 @@ use super::observer::Observer;
 use super::queue::MessageQueue;
 use super::requests::Requests;
 use super::start::place_first;
+use super::window::Window;
 use crate::cost::BatchShape;
 use crate::rng::{Purpose, Stream};
 use crate::stats::BinnedSeries;
 use crate::workload::Arrivals;
-
-/// When a replication is over.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Window {
-    /// Finished requests before measurement starts.
-    pub warmup_requests: u64,
-    /// Finished requests measured.
-    pub requests: u64,
-}
 
 /// The most requests in the system before a run is called unstable.
 const ACTIVE_MAX: u32 = 1_000_000;
@@ -100,7 +92,7 @@ impl<'c, O: Observer> Driver<'c, O> {
             jitter_streams: (0..n_models as u64).map(|model| Stream::new(seed, Purpose::Jitter, model)).collect(),
             done_in_round: Vec::with_capacity(n_models),
             active_announced: 0,
-            measuring: window.warmup_requests == 0,
+            measuring: window.opens_at_once(),
             finished: 0,
             wakes: config.models.iter().any(|model| model.gate.wait_ns_max.is_some()),
             metrics: Metrics::new(n_models, n_devices),
@@ -120,11 +112,10 @@ impl<'c, O: Observer> Driver<'c, O> {
         loop {
             self.deliver();
             self.launch();
-            if self.finished >= self.window.warmup_requests + self.window.requests {
+            if self.window.is_full(self.finished) || !self.advance()? {
                 self.close_window();
                 return Ok(());
             }
-            self.advance()?;
             // One after the other, for the end of a forward can bring the end of the one beside it from a nanosecond later to now.
             while let Some(model) = self.flights.next_due(self.now) {
                 self.end_phase(model);
@@ -180,9 +171,9 @@ impl<'c, O: Observer> Driver<'c, O> {
         };
     }
 
-    /// Moves the clock to the next thing that happens.
+    /// Moves the clock to the next thing that happens, or to the end of the window if that comes before: then it answers false.
     #[inline]
-    fn advance(&mut self) -> Result<(), RunError> {
+    fn advance(&mut self) -> Result<bool, RunError> {
         let mut next = self.flights.next_time().min(self.queue.next_time()).min(self.next_arrival);
         if self.wakes {
             for subserver in &self.subservers {
@@ -200,8 +191,22 @@ impl<'c, O: Observer> Driver<'c, O> {
         if self.requests.active > ACTIVE_MAX {
             return Err(RunError::Unstable { at: self.now, active: self.requests.active, limit: ACTIVE_MAX });
         }
+        if let Some((opens_at, closes_at)) = self.window.times() {
+            if !self.measuring && next > opens_at {
+                self.open_window(opens_at);
+            }
+            if next > closes_at {
+                self.now = closes_at;
+                return Ok(false);
+            }
+        }
         self.now = next;
-        Ok(())
+        Ok(true)
+    }
+
+    fn open_window(&mut self, at: Timestamp) {
+        self.measuring = true;
+        self.metrics.window_start_ns = at.as_ns();
     }
 
     #[inline]
@@ -411,9 +416,8 @@ impl<'c, O: Observer> Driver<'c, O> {
     #[inline]
     fn launch(&mut self) {
         loop {
-            if !self.measuring && self.finished >= self.window.warmup_requests {
-                self.measuring = true;
-                self.metrics.window_start_ns = self.now.as_ns();
+            if !self.measuring && self.window.is_warm(self.finished) {
+                self.open_window(self.now);
             }
             for position in 0..self.subservers.len() {
                 let model = self.coordinator.order(position);
@@ -432,7 +436,7 @@ impl<'c, O: Observer> Driver<'c, O> {
                 self.absorb(model);
             }
             self.deliver();
-            if self.finished >= self.window.warmup_requests + self.window.requests {
+            if self.window.is_full(self.finished) {
                 return;
             }
         }
@@ -500,11 +504,7 @@ impl<'c, O: Observer> Driver<'c, O> {
     fn stalled(&self) -> RunError {
         let idx = |request: RequestId| self.requests.get(request).idx;
         if self.requests.active == 0 {
-            return RunError::OutOfRequests {
-                finished: self.finished,
-                wanted: self.window.requests,
-                warmup: self.window.warmup_requests,
-            };
+            return RunError::OutOfRequests { finished: self.finished, window: self.window };
         }
         let waiting = self.subservers.iter().zip(&self.config.models).map(|(subserver, model)| Waiting {
             model: model.name.clone(),

@@ -4,6 +4,8 @@ use std::fmt;
 
 use handoff_scheduler::{RequestId, Timestamp};
 
+use super::window::Window;
+
 /// Requests that wait at one subserver when nothing can wake them any more.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Waiting {
@@ -55,17 +57,21 @@ pub enum RunError {
         /// The limit.
         limit: u32,
     },
-    /// The recorded arrivals ended before the wanted number of requests finished.
+    /// The policy decides by what models measure, and a simulation has none.
     #[error(
-        "only {finished} requests finished before the recorded arrivals ended; {wanted} were wanted after {warmup} of warm-up"
+        "the policy `{policy}` decides by the entropy of models, which a simulation does not have; expected recorded routes"
     )]
+    NeedsEntropy {
+        /// The policy.
+        policy: &'static str,
+    },
+    /// The recorded arrivals ended before the wanted number of requests finished.
+    #[error("only {finished} requests finished before the recorded arrivals ended; the window wants {window}")]
     OutOfRequests {
         /// Requests that finished.
         finished: u64,
-        /// Requests wanted.
-        wanted: u64,
-        /// Requests of the warm-up.
-        warmup: u64,
+        /// What was to be measured.
+        window: Window,
     },
 }
 

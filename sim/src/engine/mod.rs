@@ -26,12 +26,14 @@ mod replication;
 mod report;
 mod requests;
 mod start;
+mod window;
+mod with_profile;
 
 pub use config::{EngineConfig, FreshCost, ModelConfig};
-pub use driver::Window;
 pub use error::{RunError, Waiting};
 pub use metrics::{Metrics, ModelMetrics};
 pub use observer::{Observer, Unobserved};
 pub use replication::{WarmupChoice, choose_warmup, replicate, replicate_observed};
 pub use report::{ModelReport, Report, simulate};
 pub use start::place_first;
+pub use window::Window;

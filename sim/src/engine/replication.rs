@@ -1,10 +1,11 @@
 //! One replication, and the choice of its warm-up.
 
 use super::config::EngineConfig;
-use super::driver::{Driver, Window};
+use super::driver::Driver;
 use super::error::RunError;
 use super::metrics::Metrics;
 use super::observer::{Observer, Unobserved};
+use super::window::Window;
 use crate::stats::{BinnedSeries, Truncation, mser5};
 use crate::workload::Warmup;
 
@@ -16,7 +17,7 @@ const SERIES_WIDTH_NS: u64 = 1 << 20;
 /// Runs one replication of `config` under `seed`.
 ///
 /// # Errors
-/// If the run stalls, is unstable, or runs out of recorded arrivals.
+/// If the run stalls, is unstable, or runs out of recorded arrivals, or the policy is not simulable.
 pub fn replicate(config: &EngineConfig, seed: u64, window: Window) -> Result<Metrics, RunError> {
     replicate_observed(config, seed, window, Unobserved).map(|(metrics, _)| metrics)
 }
@@ -24,16 +25,24 @@ pub fn replicate(config: &EngineConfig, seed: u64, window: Window) -> Result<Met
 /// Runs one replication while `observer` watches.
 ///
 /// # Errors
-/// If the run stalls, is unstable, or runs out of recorded arrivals.
+/// If the run stalls, is unstable, or runs out of recorded arrivals, or the policy is not simulable.
 pub fn replicate_observed<O: Observer>(
     config: &EngineConfig,
     seed: u64,
     window: Window,
     observer: O,
 ) -> Result<(Metrics, O), RunError> {
+    check(config)?;
     let mut driver = Driver::new(config, seed, window, observer);
     driver.run()?;
     Ok(driver.into_parts())
+}
+
+fn check(config: &EngineConfig) -> Result<(), RunError> {
+    if config.policy.is_simulable() {
+        return Ok(());
+    }
+    Err(RunError::NeedsEntropy { policy: config.policy.kind() })
 }
 
 /// How many finished requests the warm-up takes.
@@ -57,7 +66,8 @@ pub fn choose_warmup(config: &EngineConfig, seed: u64) -> Result<WarmupChoice, R
     }
     let generation = u64::from(config.workload.arrivals().concurrency().unwrap_or(0));
     let requests = u64::from(config.workload.requests());
-    let window = Window { warmup_requests: 0, requests: requests + generation };
+    let window = Window::Requests { warmup_requests: 0, requests: requests + generation };
+    check(config)?;
     let mut driver = Driver::new(config, seed, window, Unobserved);
     driver.series = Some(BinnedSeries::new(SERIES_WIDTH_NS, SERIES_BINS_MAX));
     driver.finished_series = Some(BinnedSeries::new(SERIES_WIDTH_NS, SERIES_BINS_MAX));

@@ -3,10 +3,10 @@
 use handoff_scheduler::ModelIdx;
 
 use super::config::EngineConfig;
-use super::driver::Window;
 use super::error::RunError;
 use super::metrics::{Metrics, ModelMetrics};
 use super::replication::{choose_warmup, replicate};
+use super::window::Window;
 use crate::rng::Stream;
 use crate::stats::{CountHistogram, Estimate, LatencyHistogram, StoppingRule, Verdict};
 
@@ -100,7 +100,7 @@ pub struct Report {
 /// If a replication stalls, is unstable, or runs out of recorded arrivals.
 pub fn simulate(config: &EngineConfig, seed: u64, rule: &StoppingRule) -> Result<Report, RunError> {
     let warmup = choose_warmup(config, Stream::replication_seed(seed, u32::MAX))?;
-    let window = Window { warmup_requests: warmup.requests, requests: u64::from(config.workload.requests()) };
+    let window = Window::Requests { warmup_requests: warmup.requests, requests: u64::from(config.workload.requests()) };
     let mut replications = Vec::new();
     let mut throughputs = Vec::new();
     let verdict = loop {

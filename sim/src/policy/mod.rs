@@ -11,11 +11,14 @@
 //! | `r2r` | `p` = 0.35 | [`r2r`] |
 //! | `citer` | `p` = 0.20 | [`citer`] |
 //! | `co-llm` | `p` = 0.57 | [`co_llm`] |
-//! | `r-stitch` | `a`, `b`, `commit_on_return` = true | [`r_stitch`] |
+//! | `r-stitch` | `a`, `b`, `commit_on_return` = true; or `signal` = "measured", `tau` = 0.03 | [`r_stitch`] |
 //! | `me` | `weights` (three models: 0.5, 0.3, 0.2), `entry` = 0 | [`ensemble`] |
 //! | `phases` | `phase` (a list of Markov policies), `transitions` or `mean_tokens`, `start_phase` = 0 | [`phases`] |
 //! | `replay` | `file`, `entry` | [`replay`] |
 //! | `large-only`, `small-only` | none | [`solo`] |
+//!
+//! A policy with a *measured* signal decides by the entropy that real models have at each token ([`Policy::needs_entropy`]). A simulation has
+//! none: it takes the routes that such a run recorded ([`Replay`], or [`Rerun`] for the very same run), or probabilities that stand in.
 //!
 //! A new policy is one file with an implementation of [`Policy`], and one line of [`REGISTRY`].
 
@@ -33,6 +36,7 @@ pub mod r_stitch;
 pub mod record;
 mod registry;
 pub mod replay;
+pub mod rerun;
 pub mod solo;
 #[cfg(test)]
 mod tests;
@@ -50,6 +54,7 @@ pub use phases::Phases;
 pub use record::RouteRecord;
 pub use registry::{Entry, REGISTRY, Setting, build};
 pub use replay::Replay;
+pub use rerun::Rerun;
 pub use solo::Solo;
 
 /// A policy's own state of one request. What the numbers mean is private to the policy.
@@ -79,6 +84,13 @@ impl Route {
     #[must_use]
     pub fn new(remaining_tokens: u32, stream: Stream, request_idx: u64) -> Self {
         Self { state: RouteState::default(), remaining_tokens, stream, request_idx }
+    }
+
+    /// Counts the token of a decision; the one that leaves nothing to commit finishes the request.
+    #[inline]
+    fn settle(&mut self, outcome: Outcome) -> Outcome {
+        self.remaining_tokens = self.remaining_tokens.saturating_sub(u32::from(outcome.committed));
+        if self.remaining_tokens == 0 { Outcome::FINISHED } else { outcome }
     }
 }
 
@@ -165,8 +177,46 @@ pub trait Policy: Debug + Send + Sync {
             let route = &mut routes[row.request.idx()];
             debug_assert!(route.remaining_tokens > 0, "{} has nothing left to commit", row.request);
             let outcome = self.decide(model, route);
-            route.remaining_tokens = route.remaining_tokens.saturating_sub(u32::from(outcome.committed));
-            if route.remaining_tokens == 0 { Outcome::FINISHED } else { outcome }
+            route.settle(outcome)
+        }));
+    }
+
+    /// Whether the policy decides by the entropy of the models that make the tokens. A driver that runs models then calls
+    /// [`Policy::decide_step_measured`] instead of [`Policy::decide_step`].
+    fn needs_entropy(&self) -> bool {
+        false
+    }
+
+    /// Whether a simulation, which has no models to measure, can run the policy, by [`Policy::decide`]. Always, unless the policy needs the
+    /// entropy and nothing stands in for it; `decide` then panics.
+    fn is_simulable(&self) -> bool {
+        true
+    }
+
+    /// As [`Policy::decide`], for a token chosen from a distribution of this `entropy`, over ln(vocabulary): 0 is certain, 1 is no idea.
+    fn decide_measured(&self, model: ModelIdx, route: &mut Route, entropy: f32) -> Outcome {
+        let _ = entropy;
+        self.decide(model, route)
+    }
+
+    /// As [`Policy::decide_step`], with the entropy of each row, in the order of `rows`.
+    ///
+    /// # Panics
+    /// If there is not one entropy a row, or a row's slot lies outside `routes`.
+    fn decide_step_measured(
+        &self,
+        model: ModelIdx,
+        rows: &[Row],
+        entropies: &[f32],
+        routes: &mut [Route],
+        outcomes: &mut Vec<Outcome>,
+    ) {
+        assert!(rows.len() == entropies.len(), "a step of {} rows has {} entropies", rows.len(), entropies.len());
+        outcomes.clear();
+        outcomes.extend(rows.iter().zip(entropies).map(|(row, &entropy)| {
+            let route = &mut routes[row.request.idx()];
+            let outcome = self.decide_measured(model, route, entropy);
+            route.settle(outcome)
         }));
     }
 

@@ -104,14 +104,29 @@ impl RouteRecord {
     /// form a route: steps are missing or repeated, a step is at another model than the destination before says, or goes on after the end.
     pub fn from_reader(reader: impl BufRead, name: &str, n_models: usize) -> Result<Self, RecordError> {
         let mut reader = RecordReader::new(reader, name, n_models)?;
-        let mut routes: BTreeMap<u64, GrowingRoute> = BTreeMap::new();
+        let mut routes = BTreeMap::new();
         while let Some(row) = reader.next() {
-            let row = row?;
-            let route = routes.entry(row.request).or_insert_with(|| GrowingRoute::new(row.model));
-            route.push(&row).map_err(|problem| reader.error(problem))?;
+            push(&mut routes, &row?).map_err(|problem| reader.error(problem))?;
         }
+        Self::of(routes, n_models).map_err(|problem| reader.error(problem))
+    }
+
+    /// The record of a run over `n_models` models, of which these are the rows; those of one request are in order.
+    ///
+    /// # Errors
+    /// As [`RouteRecord::from_reader`], of the rows.
+    pub fn from_rows<'a>(
+        rows: impl IntoIterator<Item = &'a RecordRow>,
+        n_models: usize,
+    ) -> Result<Self, RecordProblem> {
+        let mut routes = BTreeMap::new();
+        rows.into_iter().try_for_each(|row| push(&mut routes, row))?;
+        Self::of(routes, n_models)
+    }
+
+    fn of(routes: BTreeMap<u64, GrowingRoute>, n_models: usize) -> Result<Self, RecordProblem> {
         if routes.is_empty() {
-            return Err(reader.error(RecordProblem::NoRows));
+            return Err(RecordProblem::NoRows);
         }
         let mut record = Self {
             n_models,
@@ -161,6 +176,12 @@ impl RouteRecord {
         }
     }
 
+    /// Where the request with this number is among the recorded ones; none if it is not.
+    #[must_use]
+    pub fn position(&self, number: u64) -> Option<usize> {
+        self.numbers.binary_search(&number).ok()
+    }
+
     /// All recorded requests, in the order of the numbers.
     pub fn requests(&self) -> impl ExactSizeIterator<Item = RecordedRequest<'_>> {
         (0..self.n_requests()).map(|idx| self.request(idx))
@@ -182,6 +203,10 @@ struct GrowingRoute {
     /// Where the next step must be; none after the end.
     next_model: Option<ModelIdx>,
     outcomes: Vec<Outcome>,
+}
+
+fn push(routes: &mut BTreeMap<u64, GrowingRoute>, row: &RecordRow) -> Result<(), RecordProblem> {
+    routes.entry(row.request).or_insert_with(|| GrowingRoute::new(row.model)).push(row)
 }
 
 impl GrowingRoute {

@@ -41,6 +41,8 @@ type Builder<P> = fn(Setting<'_>) -> Result<P, PolicyError>;
 enum Build {
     /// A Markov policy; may serve as a phase of `phases`.
     Markov(Builder<Markov>),
+    /// A policy that is a Markov policy with some parameters, and may then serve as a phase.
+    Either(Builder<Box<dyn Policy>>, Builder<Markov>),
     Other(Builder<Box<dyn Policy>>),
 }
 
@@ -53,8 +55,8 @@ pub const REGISTRY: &[Entry] = &[
     Entry { kind: "co-llm", parameters: "p = 0.57", build: Build::Markov(co_llm::from_setting) },
     Entry {
         kind: "r-stitch",
-        parameters: "a, b, commit_on_return = true",
-        build: Build::Markov(r_stitch::from_setting),
+        parameters: "a, b, commit_on_return = true; or signal = measured, tau = 0.03",
+        build: Build::Either(r_stitch::from_setting, r_stitch::synthetic_from_setting),
     },
     Entry { kind: "me", parameters: "weights, entry = 0", build: Build::Markov(ensemble::from_setting) },
     Entry {
@@ -86,7 +88,7 @@ pub fn build(kind: &str, setting: Setting<'_>) -> Result<Box<dyn Policy>, Policy
     let models = setting.n_models;
     let policy = match entry(kind)?.build {
         Build::Markov(build) => Box::new(build(setting)?),
-        Build::Other(build) => build(setting)?,
+        Build::Either(build, _) | Build::Other(build) => build(setting)?,
     };
     if policy.n_models() == models {
         Ok(policy)
@@ -98,9 +100,9 @@ pub fn build(kind: &str, setting: Setting<'_>) -> Result<Box<dyn Policy>, Policy
 /// Builds the Markov policy named `kind`, a phase of the policy `of`.
 pub(super) fn build_phase(of: &'static str, kind: &str, setting: Setting<'_>) -> Result<Markov, PolicyError> {
     match entry(kind)?.build {
-        Build::Markov(build) => build(setting),
+        Build::Markov(build) | Build::Either(_, build) => build(setting),
         Build::Other(_) => {
-            let markovian = REGISTRY.iter().filter(|entry| matches!(entry.build, Build::Markov(_)));
+            let markovian = REGISTRY.iter().filter(|entry| !matches!(entry.build, Build::Other(_)));
             let problem = format!("a phase of `kind` {kind}, expected one of {}", names(markovian));
             Err(PolicyError::Parameters { kind: of, problem })
         }
@@ -144,6 +146,17 @@ mod tests {
     }
 
     #[test]
+    fn a_measured_signal_is_simulable_with_probabilities_beside_it() {
+        let measured = build_from("r-stitch", 2, "signal = \"measured\"").unwrap();
+        assert!(measured.needs_entropy() && !measured.is_simulable() && measured.as_markov().is_none());
+        let both = build_from("r-stitch", 2, "signal = \"measured\"\na = 0.1\nb = 0.2").unwrap();
+        assert!(both.needs_entropy() && both.is_simulable());
+        assert_eq!(both.as_markov().unwrap().routes()[1], [0.2, 0.8]);
+        let synthetic = build_from("r-stitch", 2, "signal = \"synthetic\"\na = 0.1\nb = 0.2").unwrap();
+        assert!(!synthetic.needs_entropy() && synthetic.is_simulable());
+    }
+
+    #[test]
     fn wrong_fields_are_refused_by_name() {
         let cases = [
             (
@@ -158,6 +171,27 @@ mod tests {
             ("every", 2, "small = 1", "every: missing field `large`"),
             ("every", 2, "small = 0\nlarge = 1", "`small` is 0, expected 1 or more"),
             ("r-stitch", 2, "a = 0.1", "r-stitch: missing field `b`"),
+            ("r-stitch", 2, "b = 0.1\nsignal = \"measured\"", "r-stitch: missing field `a`"),
+            ("r-stitch", 2, "signal = \"measured\"\ntau = 2", "`tau` is 2, expected a number from 0 to 1"),
+            ("r-stitch", 3, "signal = \"measured\"", "r-stitch: the policy routes over 2 models, but there are 3"),
+            (
+                "r-stitch",
+                2,
+                "signal = \"entropy\"",
+                "r-stitch: unknown variant `entropy`, expected `synthetic` or `measured`",
+            ),
+            (
+                "r-stitch",
+                2,
+                "a = 0.1\nb = 0.1\ntau = 0.1",
+                "r-stitch: `tau`: is a threshold for signal = \"measured\", but the signal is synthetic",
+            ),
+            (
+                "phases",
+                2,
+                "phase = [{ kind = \"r-stitch\", signal = \"measured\" }]\nmean_tokens = [10]",
+                "phases: `phase[0]`: r-stitch: `signal`: is measured, expected \"synthetic\" for a phase",
+            ),
             ("me", 2, "", "me: missing field `weights`, expected one weight for each of 2 models"),
             ("me", 2, "weights = [0.5, 0.4]", "`weights` sums to 0.9, expected 1 within 1e-9"),
             ("large-only", 2, "model = 1", "large-only: unknown field `model`, there are no fields"),

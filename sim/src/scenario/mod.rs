@@ -50,6 +50,7 @@
 //! | `model.hold` | `both` | which rows the gate holds back: `decode`, `extend`, `both`, `all` |
 //! | `model.kv_tokens` | 10^12 | KV budget |
 //! | `model.device` | the model's index | models with the same number share a device |
+//! | `model.shape` | the model that its cost names | for runs on a real machine: a shape by name, with dummy weights; or `folder`, a checkpoint |
 //! | `policy.kind` | `r2r` for two models, `large-only` for one | and the parameters of the kind, see [`crate::policy`]; `entry` may be a model's name |
 //! | `scheduler.mode` | `delayed` | `step-sync`, `model-sync`, `eager`, `delayed` |
 //! | `scheduler.sharing` | `overlapped` | what models on one device do: `overlapped`, `exclusive` |
@@ -103,7 +104,7 @@ use crate::workload::Workload;
 pub use cost::CostConfig;
 pub use error::{Origin, ScenarioError};
 pub use grid::{Axis, cells, parse_list};
-pub use model::ModelSpec;
+pub use model::{Checkpoint, ModelSpec};
 pub use policy::PolicyConfig;
 pub use resolve::{Embedded, Folders, Or, ResolveError, Resolver};
 pub use scheduler::{Handoff, Placement, PlacementError, SchedulerSpec};
@@ -127,6 +128,7 @@ pub struct Scenario {
     models: Vec<ModelSpec>,
     policy: Arc<dyn Policy>,
     policy_config: PolicyConfig,
+    not_simulable: Option<ScenarioError>,
     scheduler: SchedulerSpec,
 }
 
@@ -185,6 +187,17 @@ impl Scenario {
     #[must_use]
     pub fn policy(&self) -> &Arc<dyn Policy> {
         &self.policy
+    }
+
+    /// The scenario, if a simulation can run it. One whose policy decides by what models measure needs models; it is valid all the same.
+    ///
+    /// # Errors
+    /// At the field that asks for a measured signal.
+    pub fn simulable(self) -> Result<Self, ScenarioError> {
+        match self.not_simulable {
+            Some(error) => Err(error),
+            None => Ok(self),
+        }
     }
 
     /// The policy's name and parameters.

@@ -43,6 +43,17 @@ pub struct ModelSpec {
     pub kv_tokens: u64,
     /// Models with the same number share a device.
     pub device: u16,
+    /// What a run on a real machine loads; a simulation does not look at it. `None` where neither it nor the cost names a model.
+    pub checkpoint: Option<Checkpoint>,
+}
+
+/// Where a real model's shape and weights come from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Checkpoint {
+    /// A shape by name, with dummy weights.
+    Shape(String),
+    /// A folder with `config.json` and safetensors, as the scenario names it: relative to the scenario file.
+    Folder(String),
 }
 
 /// Reads all `[[model]]`s. `message_ns` is the host's time per message if it is given, `context_tokens_max` the most that one request
@@ -121,10 +132,30 @@ fn validate_one(
         hold: raw.hold.unwrap_or(Hold::Both),
         kv_tokens: raw.kv_tokens.unwrap_or(KV_TOKENS_DEFAULT),
         device: u16::try_from(device).expect("the range was checked"),
+        checkpoint: checkpoint(check, idx, raw, &cost)?,
         name,
         cost,
         latency,
     })
+}
+
+/// What the scenario names, or the model that its cost is that of.
+fn checkpoint(
+    check: &Checker<'_, '_>,
+    idx: usize,
+    raw: &RawModel,
+    cost: &CostConfig,
+) -> Result<Option<Checkpoint>, ScenarioError> {
+    match (&raw.shape, &raw.folder) {
+        (Some(_), Some(_)) => Err(check.error(&format!("model.{idx}.folder"), "expected either `shape` or `folder`")),
+        (Some(shape), None) => Ok(Some(Checkpoint::Shape(shape.clone()))),
+        (None, Some(folder)) => Ok(Some(Checkpoint::Folder(folder.clone()))),
+        (None, None) => Ok(match cost {
+            CostConfig::Profile { selection, .. } => Some(Checkpoint::Shape(selection.model.clone())),
+            CostConfig::Roofline { model, .. } => Some(Checkpoint::Shape(model.clone())),
+            CostConfig::Constant { .. } | CostConfig::Affine { .. } => None,
+        }),
+    }
 }
 
 fn jitter(check: &Checker<'_, '_>, idx: usize, raw: &RawModel, cost: &CostConfig) -> Result<Jitter, ScenarioError> {

@@ -70,6 +70,15 @@ pub(super) fn validate(
     Ok((policy, PolicyConfig { kind, parameters }))
 }
 
+/// Why a simulation cannot run the policy, if it cannot.
+pub(super) fn not_simulable(check: &Checker<'_, '_>, policy: &dyn Policy) -> Option<ScenarioError> {
+    (!policy.is_simulable()).then(|| {
+        let message = "a simulation has no models whose entropy could be measured, \
+             expected `a` and `b` to stand in for it, or the routes of a run on models with kind = \"replay\"";
+        check.error("policy.signal", message)
+    })
+}
+
 fn default_kind(check: &Checker<'_, '_>, n_models: usize) -> Result<&'static str, ScenarioError> {
     match n_models {
         1 => Ok("large-only"),
@@ -135,7 +144,7 @@ fn build(
                 fields.remove(field.as_str());
                 !matches!(attempt(fields), Err(PolicyError::Parameters { problem: other, .. }) if other == problem)
             };
-            let about_a_field = problem.starts_with("invalid") || problem.starts_with("unknown field");
+            let about_a_field = problem.starts_with("invalid") || problem.starts_with("unknown");
             if let Some(field) = parameters.keys().filter(|_| about_a_field).find(is_cured_without) {
                 Err(check.readable_error(&path_of(field), &problem))
             } else if let Some(field) = between(&problem, "missing field `", "`") {

@@ -91,6 +91,8 @@ pub(super) struct RawModel {
     pub(super) hold: Option<Hold>,
     pub(super) kv_tokens: Option<u64>,
     pub(super) device: Option<u32>,
+    pub(super) shape: Option<String>,
+    pub(super) folder: Option<String>,
 }
 
 /// `cost = { .. }`: the keys of all forms; exactly one form may be used.

@@ -32,6 +32,7 @@ pub(super) fn parse_with(
     let mut models = model::validate(&check, &raw.model, message_ns, workload.tokens_max())?;
     let names: Vec<String> = models.iter().map(|model| model.name.clone()).collect();
     let (policy, policy_config) = policy::validate(&check, &raw.policy, &names)?;
+    let not_simulable = policy::not_simulable(&check, policy.as_ref());
     let scheduler = scheduler::validate(&check, &raw.scheduler, &models)?;
     if source.feasibility_check() {
         thresholds::check_feasible(&check, workload.arrivals(), &models)?;
@@ -51,6 +52,7 @@ pub(super) fn parse_with(
         models,
         policy,
         policy_config,
+        not_simulable,
         scheduler,
     })
 }

@@ -112,6 +112,15 @@ impl Workload {
         Self { arrivals, requests, prompt, output, start, warmup, precision: Self::PRECISION }.with_warmup(warmup)
     }
 
+    /// The same with other prompt lengths.
+    ///
+    /// # Errors
+    /// If they are not usable.
+    pub fn with_prompt(self, prompt: Lengths) -> Result<Self, WorkloadError> {
+        prompt.validate().map_err(WorkloadError::Prompt)?;
+        Ok(Self { prompt, ..self })
+    }
+
     /// The same with another start.
     #[must_use]
     pub fn with_start(self, start: Start) -> Self {

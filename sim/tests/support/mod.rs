@@ -98,12 +98,12 @@ pub fn started(config: EngineConfig, output_tokens: u32, start: Start) -> Engine
 }
 
 pub fn run(config: &EngineConfig, seed: u64, warmup_requests: u64, requests: u64) -> Result<Metrics, RunError> {
-    replicate(config, seed, Window { warmup_requests, requests })
+    replicate(config, seed, Window::Requests { warmup_requests, requests })
 }
 
 /// A run that an account watches: what it measured, and the account's digest of all that happened.
 pub fn accounted(config: &EngineConfig, seed: u64, warmup_requests: u64, requests: u64) -> (Metrics, u64) {
-    let window = Window { warmup_requests, requests };
+    let window = Window::Requests { warmup_requests, requests };
     let (metrics, account) = replicate_observed(config, seed, window, Account::of(config, seed)).unwrap();
     (metrics, account.digest)
 }
@@ -136,7 +136,7 @@ pub fn cycles_per_s(config: EngineConfig, start: Start, tokens: u32, seed: u64) 
     let config = started(config, tokens, start);
     let concurrency = config.workload.arrivals().concurrency().unwrap();
     let visits = LargeVisits { leaves_at: vec![Vec::new(); concurrency as usize] };
-    let window = Window { warmup_requests: 0, requests: 1 };
+    let window = Window::Requests { warmup_requests: 0, requests: 1 };
     let (_, visits) = replicate_observed(&config, seed, window, visits).unwrap();
     let rate = |times: &Vec<u64>| {
         let times = &times[times.len() / 10..];

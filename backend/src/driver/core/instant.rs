@@ -1,6 +1,8 @@
 //! The parts of an instant: results become decisions, outputs become messages, waiting rows become launches.
 
-use handoff_scheduler::{HandoffStatus, Input, ModelIdx, Output, PeerRequest, RequestId, StepPlan, VisitState};
+use handoff_scheduler::{
+    HandoffStatus, Input, ModelIdx, Outcome, Output, PeerRequest, RequestId, StepPlan, VisitState,
+};
 use handoff_sim::policy::record::RecordRow;
 
 use super::{Core, Delays, FinishedRequest, Travelling};
@@ -11,15 +13,25 @@ impl Core<'_> {
     pub(super) fn absorb(&mut self, model: ModelIdx) {
         let plan = self.subservers[model.idx()].running().expect("a finished step was in flight");
         let StepPlan { step, rows, .. } = plan;
-        self.config.policy.decide_step(model, rows, &mut self.requests.routes, &mut self.outcomes);
-        self.account.absorbed(self.now, model, &plan);
         let found = &self.results[model.idx()];
         assert!(self.contexts.is_none() || found.len() == rows.len(), "{step:?} of {model} has one result a row");
-        for (row_idx, (row, &outcome)) in rows.iter().zip(&self.outcomes).enumerate() {
+        let (policy, routes) = (&self.config.policy, &mut self.requests.routes);
+        if policy.needs_entropy() {
+            self.entropies.clear();
+            self.entropies.extend(found.iter().map(|output| output.entropy));
+            policy.decide_step_measured(model, rows, &self.entropies, routes, &mut self.outcomes);
+        } else {
+            policy.decide_step(model, rows, routes, &mut self.outcomes);
+        }
+        self.account.absorbed(self.now, model, &plan);
+        for (row_idx, (row, outcome)) in rows.iter().zip(&mut self.outcomes).enumerate() {
             let request = self.requests.get_mut(row.request);
             if request.cancelled {
+                // Nobody follows it and no route has it, so a replay must not depend on it.
+                *outcome = Outcome::STAY;
                 continue;
             }
+            let outcome = *outcome;
             if outcome.committed {
                 request.first_token_at = request.first_token_at.min(self.now);
                 if let Some(contexts) = &mut self.contexts {
@@ -196,7 +208,7 @@ impl Core<'_> {
     /// Asks for launches, last at an instant, and opens the window once the warm-up is over.
     pub(super) fn launch(&mut self) {
         loop {
-            if !self.account.measuring && self.finished >= self.window.warmup_requests {
+            if !self.account.measuring && self.window.is_warm(self.finished) {
                 self.account.open_window(self.now);
             }
             for position in 0..self.subservers.len() {

@@ -134,6 +134,12 @@ fn fields() -> Vec<Case> {
             &["wrong.toml:23: policy.b", "missing"],
         ),
         edited(
+            "a policy that needs models",
+            "kind = \"every\"\nsmall = 2\nlarge = 2",
+            "kind = \"r-stitch\"\nsignal = \"measured\"",
+            &["wrong.toml:25: policy.signal = \"measured\"", "expected `a` and `b`", "kind = \"replay\""],
+        ),
+        edited(
             "an unknown mode",
             "sharing = \"overlapped\"",
             "mode = \"lazy\"",

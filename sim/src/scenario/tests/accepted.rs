@@ -155,6 +155,7 @@ fn every_policy_is_within_reach() {
         ("{ kind = \"citer\", p = 0.1 }", "citer"),
         ("{ kind = \"co-llm\" }", "co-llm"),
         ("{ kind = \"r-stitch\", a = 0.1, b = 0.3, commit_on_return = false }", "r-stitch"),
+        ("{ kind = \"r-stitch\", signal = \"measured\" }", "r-stitch"),
         ("{ kind = \"me\", weights = [0.5, 0.5] }", "me"),
         (
             "{ kind = \"phases\", phase = [{ kind = \"r2r\", p = 0.5 }, { kind = \"r2r\", p = 0.1 }], mean_tokens = [20, 80] }",
@@ -168,6 +169,17 @@ fn every_policy_is_within_reach() {
             .unwrap_or_else(|error| panic!("{policy}: {error}"));
         assert_eq!(scenario.policy().kind(), kind);
     }
+}
+
+#[test]
+fn a_measured_signal_needs_models_or_probabilities_that_stand_in() {
+    let parse =
+        |fields: &str| parse_with_sets(EXAMPLE, &[&format!("policy={{ kind = \"r-stitch\", {fields} }}")]).unwrap();
+    let error = parse("signal = \"measured\"").simulable().unwrap_err();
+    assert_eq!(error.field(), Some("policy.signal"));
+    assert!(error.to_string().contains("kind = \"replay\""), "{error}");
+    assert!(parse("signal = \"measured\", a = 0.1, b = 0.2").simulable().is_ok());
+    assert!(parse("a = 0.1, b = 0.2").simulable().is_ok());
 }
 
 #[test]
