@@ -161,6 +161,7 @@ struct Watch {
     batches: Vec<Batch>,
     finished: Vec<(Timestamp, ModelIdx, Vec<Outcome>)>,
     handoffs: Vec<(Timestamp, ModelIdx, u64, u32)>,
+    deliveries: Vec<(Timestamp, ModelIdx, u64)>,
 }
 
 impl Observer for Watch {
@@ -180,6 +181,10 @@ impl Observer for Watch {
 
     fn handed_off(&mut self, now: Timestamp, to: ModelIdx, message: &PeerRequest, idx: u64) {
         self.handoffs.push((now, to, idx, message.suffix_start));
+    }
+
+    fn delivered(&mut self, now: Timestamp, to: ModelIdx, _message: &PeerRequest, idx: u64) {
+        self.deliveries.push((now, to, idx));
     }
 }
 
@@ -205,6 +210,8 @@ fn the_simulator_repeats_every_mode_and_measures_the_same() {
         }
         assert_eq!(watch.finished, expected.finished, "{name}");
         assert_eq!(watch.handoffs, expected.handoffs, "{name}");
+        assert_eq!(watch.deliveries, expected.deliveries, "{name}");
+        assert!(watch.deliveries.len() > 20, "{name}");
         assert_eq!(Timestamp::from_ns(predicted.window_end_ns), log.ended_at, "{name}");
         same_metrics(name, &measured, &predicted);
     }

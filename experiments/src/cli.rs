@@ -104,6 +104,9 @@ pub(crate) fn check_out(out: &Path) -> Result<(), Failure> {
 pub(crate) struct Simulate {
     #[command(flatten)]
     pub(crate) common: Common,
+    /// Write the timeline of the first replication to this file: Chrome-trace JSON, which ui.perfetto.dev opens; not with --grid.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
 }
 
 /// Arguments of `sweep`.

@@ -13,6 +13,7 @@ mod plot;
 mod profile;
 mod simulate;
 mod sweep;
+mod trace;
 mod validate;
 
 use std::process::ExitCode;

@@ -26,6 +26,7 @@ use crate::output::folder::Opened;
 use crate::output::journal::{Journal, read_rows};
 use crate::simulate::{Document, Row, write_grid};
 use crate::sweep::{Configuration, default_folder, facts};
+use crate::trace::{self, Provenance};
 
 pub(crate) use run::{Run, Span, limits_of, window_of};
 
@@ -61,6 +62,9 @@ pub(crate) fn run(arguments: &Measure) -> Result<(), Failure> {
     let scenario = input.scenario()?;
     let grid = cells(&input.axes)?;
     check_size(grid.len())?;
+    if let Some(path) = &arguments.trace {
+        trace::check_path(path)?;
+    }
     let wants_log = arguments.trace.is_some() || arguments.routes.is_some();
     if wants_log && grid.len() > 1 {
         let message = "--trace and --routes show one run, but --grid makes several cells; expected one of the two";
@@ -111,7 +115,8 @@ pub(crate) fn run(arguments: &Measure) -> Result<(), Failure> {
                     return Err(Failure::Interrupted { finished, total: keys.len(), folder });
                 }
                 say(format_args!("measuring {key}"));
-                let row = measure_cell(arguments, &plan, span, (scenario, sets), prompts.as_ref(), &mut executors)?;
+                let row =
+                    measure_cell(arguments, &input, &plan, span, (scenario, sets), prompts.as_ref(), &mut executors)?;
                 journal.record(key, &row)?;
             }
             let rows = journal.rows()?;
@@ -134,6 +139,7 @@ pub(crate) fn run(arguments: &Measure) -> Result<(), Failure> {
 /// The replications of one cell.
 fn measure_cell(
     arguments: &Measure,
+    input: &Input,
     plan: &Plan,
     span: Option<Span>,
     (scenario, sets): (&Scenario, &[String]),
@@ -152,12 +158,22 @@ fn measure_cell(
             config: &config,
             seed: Stream::replication_seed(scenario.seed(), replication),
             window: window_of(&config, span),
-            keep_log: arguments.trace.is_some() || arguments.routes.is_some(),
+            // Of the first run alone.
+            keep_log: replication == 0 && (arguments.trace.is_some() || arguments.routes.is_some()),
             prompts: prompts.cloned(),
         };
         let measurement = run.measure(plan, executors, &cell)?;
         if let Some(log) = &measurement.log {
-            run::write_logs(arguments, log)?;
+            let text = input.scenario_text();
+            let window = &measurement.metrics;
+            run::write_logs(arguments, &config, log, || Provenance {
+                scenario: text.name,
+                scenario_text: text.text,
+                seed: scenario.seed(),
+                run_seed: run.seed,
+                device: plan.described(),
+                window_ns: (window.window_start_ns, window.window_end_ns),
+            })?;
         }
         metrics.push(measurement.metrics);
     }

@@ -3,6 +3,10 @@
 mod document;
 mod tables;
 
+use std::path::Path;
+
+use handoff_sim::engine::{EngineConfig, Window};
+use handoff_sim::rng::Stream;
 use handoff_sim::scenario::{Scenario, ScenarioError, cells};
 use rayon::prelude::*;
 
@@ -14,7 +18,9 @@ use crate::output::cells::to_csv;
 use crate::output::document::{write_csv, write_json};
 use crate::output::fingerprint::Fingerprint;
 use crate::output::folder::{Opened, ResultFolder};
+use crate::output::manifest::ScenarioText;
 use crate::sweep::{Configuration, facts, run_scenario};
+use crate::trace::{self, Provenance};
 
 use document::{CellDocument, GridDocument};
 
@@ -28,6 +34,7 @@ const SCHEMA: u32 = 1;
 pub(crate) fn run(arguments: &Simulate) -> Result<(), Failure> {
     let common = &arguments.common;
     common.check_out()?;
+    check_trace(arguments)?;
     let input = Input::read(common)?;
     let scenario = input.scenario()?;
     let grid = cells(&input.axes)?;
@@ -82,6 +89,9 @@ pub(crate) fn run(arguments: &Simulate) -> Result<(), Failure> {
         folder.publish(&[("rows.csv", &csv), ("report.json", &json)], facts(&input, scenario.seed(), "simulated"))?;
         say(format_args!("wrote rows.csv, report.json and manifest.json to `{}`", folder.path().display()));
     }
+    if let Some(path) = &arguments.trace {
+        write_trace(path, &input, &scenarios[0], documents[0].warmup_requests)?;
+    }
     let mut out = std::io::stdout().lock();
     match common.format {
         Format::Json if is_grid => write_json(&mut out, SCHEMA, &GridDocument { cells: cells() })?,
@@ -91,4 +101,35 @@ pub(crate) fn run(arguments: &Simulate) -> Result<(), Failure> {
         Format::Table => tables::write_report(&mut out, &documents[0])?,
     }
     Ok(())
+}
+
+/// Refuses a trace of many cells, and one that cannot become a file.
+fn check_trace(arguments: &Simulate) -> Result<(), Failure> {
+    let Some(path) = &arguments.trace else { return Ok(()) };
+    if let Some(grid) = arguments.common.grids.first() {
+        let path = path.display();
+        return Err(Failure::Argument(format!(
+            "--trace {path}: a trace shows one cell, but --grid {grid} makes many; expected --trace without --grid"
+        )));
+    }
+    trace::check_path(path)
+}
+
+/// Runs the first replication again and writes its timeline.
+fn write_trace(path: &Path, input: &Input, scenario: &Scenario, warmup_requests: u64) -> Result<(), Failure> {
+    let config = EngineConfig::from(scenario);
+    let run_seed = Stream::replication_seed(scenario.seed(), 0);
+    let window = Window::Requests { warmup_requests, requests: u64::from(config.workload.requests()) };
+    let (metrics, trace) = trace::simulated(&config, run_seed, window)
+        .map_err(|error| Failure::Run { cell: "the traced replication: ".to_owned(), error })?;
+    let ScenarioText { name, text } = input.scenario_text();
+    let provenance = Provenance {
+        scenario: name,
+        scenario_text: text,
+        seed: scenario.seed(),
+        run_seed,
+        device: "simulated".to_owned(),
+        window_ns: (metrics.window_start_ns, metrics.window_end_ns),
+    };
+    trace::write_file(path, trace, &provenance)
 }

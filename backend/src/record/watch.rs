@@ -1,6 +1,6 @@
 //! A recorded run, told to an observer of the simulator, so that whatever shows a simulated run shows a real one too.
 
-use handoff_scheduler::{BatchSums, HandoffStatus, Output, StepPlan};
+use handoff_scheduler::{BatchSums, HandoffStatus, Output, StepPlan, Timestamp};
 use handoff_sim::engine::Observer;
 
 use super::{Event, Launch, RecordedInput, RunLog};
@@ -28,6 +28,18 @@ impl RunLog {
                 }
                 Event::Said(Output::SendHandoff { to, message }) if message.status == HandoffStatus::Active => {
                     observer.handed_off(at, *to, message, idx_of_slot[message.request.idx()]);
+                }
+                Event::Told(RecordedInput::HandoffArrived { message, .. })
+                    if message.status == HandoffStatus::Active =>
+                {
+                    observer.delivered(at, model, message, idx_of_slot[message.request.idx()]);
+                }
+                // Every subserver is told; the first stands for all.
+                Event::Told(RecordedInput::RequestCancelled { request }) if model.idx() == 0 => {
+                    observer.cancelled(at, *request);
+                }
+                Event::ForwardEnded { forward_ns: (began, ended) } => {
+                    observer.forward_ended(at, model, Timestamp::from_ns(*began), Timestamp::from_ns(*ended));
                 }
                 Event::Launched(launch) => {
                     running[model.idx()] = Some(launch);

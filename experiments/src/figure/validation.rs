@@ -1,5 +1,7 @@
 //! The figure of a validation: predicted lines and measured points, a panel for each placement.
 
+use std::collections::BTreeSet;
+
 use super::axis::Axis;
 use super::legend::Sample;
 use super::sheet::{Curve, CurvePoint, Panel, Sheet, Stroke};
@@ -83,7 +85,13 @@ impl ValidationFigure {
             title: self.title.clone(),
             legend: self.legend(),
             panels: self.panels.iter().map(|panel| self.panel(panel)).collect::<Result<_, _>>()?,
-            x: Axis::of_range(self.x_scale, x_low, x_high),
+            x: match self.x_scale {
+                // Ticks where the cells are.
+                Scale::Log => Axis::of_values(
+                    &points().map(|point| point.x as u32).collect::<BTreeSet<u32>>().into_iter().collect::<Vec<u32>>(),
+                ),
+                Scale::Linear => Axis::of_range(Scale::Linear, x_low, x_high),
+            },
             x_title: self.x_title.clone(),
             y: Axis::of_range(Scale::Log, y_low, y_high),
             y_title: "throughput (tokens/s)".to_owned(),

@@ -42,6 +42,10 @@ fn gpu(device: u16) -> Result<Found, Failure> {
     Ok(Found { name: info.name, free_bytes: info.free_bytes })
 }
 
+/// Hidden width from which on a model counts as wide.
+#[cfg(feature = "cuda")]
+const WIDE_HIDDEN: usize = 4_096;
+
 #[cfg(feature = "cuda")]
 pub(super) fn cuda_runner(
     config: &Qwen3Config,
@@ -51,7 +55,10 @@ pub(super) fn cuda_runner(
     graphs: bool,
 ) -> Result<Runner, RunnerError> {
     use handoff_backend::cuda::CudaOptions;
-    let cuda = CudaOptions { ordinal: usize::from(device), graphs, dependent_launch: true, ..CudaOptions::default() };
+    // Measured on an H200: at 16 tokens the skinny products win on narrow models and lose to cuBLAS on wide ones (22.2 against 19.1 ms for 32B).
+    let skinny_tokens_max = if config.hidden < WIDE_HIDDEN { 16 } else { 8 };
+    let ordinal = usize::from(device);
+    let cuda = CudaOptions { ordinal, graphs, skinny_tokens_max, dependent_launch: true, ..CudaOptions::default() };
     Runner::cuda(config, weights, options, cuda)
 }
 

@@ -15,6 +15,7 @@ use crate::machine::{Limits, Plan};
 use crate::message::say;
 use crate::output::StoreError;
 use crate::output::atomic;
+use crate::trace::{self, Provenance, TraceObserver};
 
 /// Seconds that a cell takes, instead of a number of requests.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -129,8 +130,19 @@ impl Run<'_> {
     }
 }
 
-/// Writes what `--routes` asks for.
-pub(super) fn write_logs(arguments: &Measure, log: &RunLog) -> Result<(), Failure> {
+/// Writes what `--routes` and `--trace` ask for.
+pub(super) fn write_logs(
+    arguments: &Measure,
+    config: &EngineConfig,
+    log: &RunLog,
+    provenance: impl FnOnce() -> Provenance,
+) -> Result<(), Failure> {
+    if let Some(path) = &arguments.trace {
+        let mut observer = TraceObserver::of(config);
+        log.watch(&mut observer);
+        trace::write_file(path, observer, &provenance())?;
+        say(format_args!("wrote the timeline to `{}`", path.display()));
+    }
     if let Some(path) = &arguments.routes {
         let mut bytes = Vec::new();
         log.write_routes(&mut bytes)?;

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,7 +12,12 @@ const TEMPORARY_SUFFIX: &str = ".handoff-tmp";
 /// Writes `bytes` to `path`: into a temporary file of the same folder, to the disk, then renamed over `path`. The
 /// folder must exist.
 pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    Staged::new(path, bytes)?.commit()
+    write_file_with(path, |file| file.write_all(bytes))
+}
+
+/// As [`write_file`], with what `fill` writes: for content that is not held in memory.
+pub(crate) fn write_file_with(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    Staged::new(path, fill)?.commit()
 }
 
 /// Removes the temporary files that killed runs left in `folder`. A missing folder holds none.
@@ -46,12 +51,13 @@ struct Staged {
 }
 
 impl Staged {
-    fn new(target: &Path, bytes: &[u8]) -> io::Result<Self> {
+    fn new(target: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<Self> {
         let staged = Self { temporary: temporary_path(target)?, target: target.to_owned() };
-        let mut file = OpenOptions::new().write(true).create_new(true).open(&staged.temporary)?;
-        file.write_all(bytes)?;
+        let file = OpenOptions::new().write(true).create_new(true).open(&staged.temporary)?;
+        let mut writer = BufWriter::new(file);
+        fill(&mut writer)?;
         // Without this a power cut after the rename could leave an empty file under the final name.
-        file.sync_all()?;
+        writer.into_inner()?.sync_all()?;
         Ok(staged)
     }
 
@@ -115,7 +121,7 @@ mod tests {
         let path = folder.path().join("rows.csv");
         write_file(&path, b"old").unwrap();
         // A killed process runs no destructor.
-        std::mem::forget(Staged::new(&path, b"new").unwrap());
+        std::mem::forget(Staged::new(&path, |file| file.write_all(b"new")).unwrap());
         assert_eq!(fs::read(&path).unwrap(), b"old");
         assert_eq!(names(folder.path()).len(), 2);
 

@@ -57,11 +57,12 @@ pub(super) fn extent(device: DeviceKind, limits: Limits, n_models: usize) -> Ext
     let rows = doubling(1, limits.requests);
     let new_tokens: Vec<u32> = doubling(2, limits.new_tokens.max(4));
     let longest = limits.request_tokens;
-    let kv_tokens = vec![(longest / 8).max(1), (longest / 2).max(2), longest.saturating_sub(1).max(3)];
-    let ends = vec![kv_tokens[0], longest.saturating_sub(limits.new_tokens + 1).max(kv_tokens[1])];
+    // The same lengths for decodes and extends: an extend's new tokens each read the kept ones, so what they cost grows with both.
+    let last = longest.saturating_sub(limits.new_tokens + 1).max(3);
+    let kv_tokens = vec![(last / 8).max(1), (last / 2).max(2), last];
     let grid = ProfileGrid {
-        decode: Axes { rows: rows.clone(), kv_tokens, ..Axes::decode() },
-        extend: Axes { rows: rows.clone(), new_tokens, kv_tokens: ends, new_tokens_total_max: 512 },
+        decode: Axes { rows: rows.clone(), kv_tokens: kv_tokens.clone(), ..Axes::decode() },
+        extend: Axes { rows: rows.clone(), new_tokens, kv_tokens, new_tokens_total_max: 512 },
         prefill: Axes {
             rows,
             new_tokens: vec![(longest / 4).max(2), longest.saturating_sub(1).max(3)],
@@ -98,7 +99,7 @@ mod tests {
         let limits = Limits { requests: 16, request_tokens: 600, new_tokens: 65 };
         let extent = extent(DeviceKind::Cuda, limits, 2);
         let points = extent.grid.points();
-        assert!(points.iter().any(|point| (point.rows, point.new_tokens, point.kv_tokens) == (16, 1, 599)));
+        assert!(points.iter().any(|point| (point.rows, point.new_tokens, point.kv_tokens) == (16, 1, 534)));
         assert!(points.iter().any(|point| point.new_tokens >= 65));
         assert!(points.iter().all(|point| point.new_tokens + point.kv_tokens <= 601), "a request has no more room");
         assert_eq!(extent.pairs, [(0, 1)]);

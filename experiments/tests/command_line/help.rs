@@ -10,6 +10,9 @@ fn help_is_as_documented() {
         ("help_simulate", &["simulate", "--help"]),
         ("help_sweep", &["sweep", "--help"]),
         ("help_plot", &["plot", "--help"]),
+        ("help_profile", &["profile", "--help"]),
+        ("help_measure", &["measure", "--help"]),
+        ("help_validate", &["validate", "--help"]),
     ] {
         let run = bench.run(arguments);
         assert_eq!(run.stderr, "", "help is a result");
@@ -21,7 +24,7 @@ fn help_is_as_documented() {
 #[test]
 fn help_can_be_asked_for_in_two_ways() {
     let bench = Workbench::new();
-    for command in ["simulate", "sweep", "plot"] {
+    for command in ["simulate", "sweep", "plot", "profile", "measure", "validate"] {
         assert_eq!(bench.run(&["help", command]).done(), bench.run(&[command, "--help"]).done());
     }
 }

@@ -4,9 +4,11 @@
 
 mod help;
 mod interrupted;
+mod machine;
 mod plot;
 mod simulate;
 mod support;
 mod sweep;
 mod sweep_folder;
+mod trace;
 mod wrong_inputs;

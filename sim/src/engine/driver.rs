@@ -217,6 +217,7 @@ impl<'c, O: Observer> Driver<'c, O> {
             Phase::Forward => {
                 let loop_ns = self.config.models[model.idx()].host.loop_ns;
                 let forward_at = self.flights.get(model).forward_at;
+                self.observer.forward_ended(self.now, model, forward_at, self.now);
                 let freed = self.flights.end_forward(self.now, model, loop_ns);
                 self.coordinator.left_device(model);
                 if self.measuring {
@@ -371,8 +372,11 @@ impl<'c, O: Observer> Driver<'c, O> {
     #[inline]
     fn hand_over(&mut self, to: ModelIdx, message: &PeerRequest) {
         let request = message.request;
-        if self.measuring && message.status == HandoffStatus::Active {
-            self.metrics.models[to.idx()].visits += 1;
+        if message.status == HandoffStatus::Active {
+            if self.measuring {
+                self.metrics.models[to.idx()].visits += 1;
+            }
+            self.observer.delivered(self.now, to, message, self.requests.get(request).idx);
         }
         let context_tokens_max = self.requests.get(request).context_tokens_max;
         let subserver = &mut self.subservers[to.idx()];

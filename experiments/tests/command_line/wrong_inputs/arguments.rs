@@ -7,6 +7,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases.extend(overrides());
     cases.extend(grids());
     cases.extend(axes());
+    cases.extend(traces());
     cases
 }
 
@@ -183,6 +184,24 @@ fn axes() -> Vec<Case> {
             &["--placement all", "1 model"],
         )
         .and("model=[{ cost = { constant_ms = 3 } }]"),
+    ]
+}
+
+fn traces() -> Vec<Case> {
+    let trace = |what, words: &str, named| call(what, &format!("simulate --scenario pair.toml --trace {words}"), named);
+    vec![
+        trace(
+            "a trace of many cells",
+            "trace.json --grid policy.small=1,2",
+            &["--trace trace.json", "--grid policy.small=1,2", "expected --trace without --grid"],
+        ),
+        trace("a trace that is a folder", ".", &["--trace .", "is a folder", "expected a file"]),
+        trace("a trace without a name", "a/..", &["--trace a/..", "names no file", "expected a file"]),
+        trace(
+            "a trace below a file",
+            "pair.toml/a.json",
+            &["--trace pair.toml/a.json", "`pair.toml`", "expected a file"],
+        ),
     ]
 }
 
