@@ -67,7 +67,8 @@ pub(super) fn extent(device: DeviceKind, limits: Limits, n_models: usize) -> Ext
             rows,
             new_tokens: vec![(longest / 4).max(2), longest.saturating_sub(1).max(3)],
             kv_tokens: vec![0],
-            new_tokens_total_max: 2_048,
+            // All requests of a closed loop bring their prompts at once when a run begins.
+            new_tokens_total_max: 8_192,
         },
     };
     let pairs = (0..n_models).flat_map(|one| (one + 1..n_models).map(move |other| (one, other))).collect();
