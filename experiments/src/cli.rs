@@ -22,6 +22,8 @@ pub(crate) enum Command {
     Simulate(Simulate),
     /// Throughput against handoff frequency: switch every N tokens, beside the large model alone, with the break-even.
     Sweep(Sweep),
+    /// The best delayed-batching thresholds of a scenario, by exact chain, mean field or simulation; and which placement wins.
+    Tune(Tune),
     /// Measure step times, co-run rates and host cost on this machine, as the profile that the simulator reads.
     Profile(Profile),
     /// Run a scenario with real models and report it in the columns of a simulated run.
@@ -45,7 +47,7 @@ pub(crate) enum Format {
 }
 
 /// What every command takes.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct Common {
     /// A scenario file (TOML), or the name of an embedded one: h200, a100-paper.
     #[arg(long, value_name = "FILE")]
@@ -253,6 +255,60 @@ pub(crate) struct Validate {
     /// Seconds before that.
     #[arg(long, value_name = "SECONDS", default_value_t = 0.1)]
     pub(crate) warmup_seconds: f64,
+}
+
+/// Where throughput comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+pub(crate) enum TuneMethod {
+    /// The best one that fits.
+    #[default]
+    Auto,
+    /// The Markov chain: fixed step times, separate or exclusive placement, small systems.
+    Exact,
+    /// R2R-like policies on separate devices, from concurrency 4 on.
+    MeanField,
+    /// Everything, under common random numbers.
+    Simulate,
+}
+
+/// Arguments of `tune`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  handoff tune\n  handoff tune --scenario a100-paper --confirm 5 --sensitivity --by-active\n  \
+    handoff tune --compare --concurrency 1,4 --placement separate,exclusive\n\n\
+    Without --scenario the models of the embedded scenario h200 are tuned with policy r2r, p = 0.35, mode delayed. The thresholds of the \
+    scenario itself do not matter. Notes say which method was taken and why."
+)]
+pub(crate) struct Tune {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Where throughput comes from.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) method: TuneMethod,
+    /// Requests in the system; with --compare a list, by default 1,2,4,8,16,32.
+    #[arg(long, value_name = "LIST")]
+    pub(crate) concurrency: Option<String>,
+    /// Tune every placement, beside the other scheduling modes and the large model alone, and say which wins where.
+    #[arg(long, conflicts_with_all = ["confirm", "sensitivity", "by_active"])]
+    pub(crate) compare: bool,
+    /// With --compare: separate, overlapped, exclusive (both orders), exclusive:large-first, exclusive:small-first, exclusive:alternate; default all of the first three.
+    #[arg(long, value_name = "LIST")]
+    pub(crate) placement: Option<String>,
+    /// Simulate the best K candidates again on fresh seeds and report the regret of the choice; 5 without a number.
+    #[arg(long, value_name = "K", num_args = 0..=1, default_missing_value = "5")]
+    pub(crate) confirm: Option<usize>,
+    /// Elasticity of throughput to each step time, the handoff, the policy and the thresholds.
+    #[arg(long)]
+    pub(crate) sensitivity: bool,
+    /// Tune every number of active requests up to the concurrency and print the thresholds as lists that a scenario takes.
+    #[arg(long)]
+    pub(crate) by_active: bool,
+    /// Rows of the ranking that are printed; rows.csv has all.
+    #[arg(long, value_name = "K", default_value_t = 10)]
+    pub(crate) top: usize,
+    /// Grid of the exact method in ms; by default the step times' own divisor, or the finest grid that fits.
+    #[arg(long, value_name = "MS")]
+    pub(crate) step_grid_ms: Option<f64>,
 }
 
 /// Arguments of `plot`.

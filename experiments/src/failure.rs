@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use handoff_backend::driver::DriverError;
+use handoff_sim::analytic::tune::TuneError;
 use handoff_sim::engine::RunError;
 use handoff_sim::scenario::ScenarioError;
 
@@ -54,6 +55,9 @@ pub(crate) enum Failure {
         /// The cell's coordinates and a colon, or nothing.
         cell: String,
     },
+    /// Thresholds could not be tuned.
+    #[error("{0}")]
+    Tune(#[from] TuneError),
     /// A result folder could not be used.
     #[error("{0}")]
     Store(#[from] StoreError),
@@ -92,10 +96,12 @@ impl Failure {
             _ if self.is_closed_pipe() => 0,
             Self::Scenario(_) | Self::Argument(_) | Self::Cell { .. } => 2,
             Self::Store(error) if error.is_wrong_input() => 2,
+            Self::Tune(error) if error.is_wrong_input() => 2,
             Self::Run { .. }
             | Self::Machine(_)
             | Self::Driver { .. }
             | Self::NoTime { .. }
+            | Self::Tune(_)
             | Self::Store(_)
             | Self::Figure(_)
             | Self::Output(_) => 1,

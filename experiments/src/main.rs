@@ -1,4 +1,4 @@
-//! The command line of Handoff: `handoff simulate | sweep | plot`.
+//! The command line of Handoff: `handoff simulate | sweep | tune | profile | measure | validate | plot`.
 
 mod cli;
 mod failure;
@@ -14,6 +14,7 @@ mod profile;
 mod simulate;
 mod sweep;
 mod trace;
+mod tune;
 mod validate;
 
 use std::process::ExitCode;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
     let done = match cli.command {
         Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments),
+        Command::Tune(arguments) => tune::run(&arguments),
         Command::Measure(arguments) => measure::run(&arguments),
         Command::Plot(arguments) => plot::run(&arguments),
         Command::Profile(arguments) => profile::run(&arguments),

@@ -3,6 +3,7 @@
 //! The machine is profiled (or a profile is taken), each cell runs on it from several random starts, and the simulator predicts the same starts
 //! over the same stretch of time from the profile and nothing else. Each finished cell is kept in the journal of the result folder.
 
+mod analytic;
 mod axes;
 mod cell;
 mod compare;

@@ -60,7 +60,7 @@ fn wrong_lines_are_named() {
         (" \n\t\n", "p.jsonl: there are no prompts, expected a JSON object a line"),
         (
             "{\"tokens\": [1]}\n{\"tokens\": [1}\n",
-            "p.jsonl:2: expected a JSON object: expected `,` or `]` at column 13",
+            "p.jsonl:2: expected a JSON object: expected `,` or `]` at column 14",
         ),
         ("\n[1, 2]\n", "p.jsonl:2: expected a JSON object: found [1,2]"),
         (

@@ -2,7 +2,7 @@
 
 use super::axis::Axis;
 use super::legend::Sample;
-use super::sheet::{Curve, CurvePoint, Panel, Sheet, Stroke};
+use super::sheet::{Curve, CurvePoint, Panel, Sheet, Star, Stroke};
 use super::style::Look;
 use super::{FigureError, Scale, interval, placed};
 
@@ -54,6 +54,17 @@ pub(crate) struct ChartPoint {
     pub(crate) band: Option<(f64, f64)>,
 }
 
+/// A point that is marked with a star.
+#[derive(Clone, Debug)]
+pub(crate) struct StarAt {
+    /// Which of the lines it is on.
+    pub(crate) line_idx: usize,
+    /// Its place along the x axis; without a point there is no star.
+    pub(crate) x: f64,
+    /// What the star means, for the legend.
+    pub(crate) text: String,
+}
+
 impl LineChart {
     /// The chart as SVG.
     ///
@@ -61,7 +72,23 @@ impl LineChart {
     /// When there is nothing to draw, or a value is not a number or cannot stand on a logarithmic axis. The error names
     /// the line.
     pub(crate) fn svg(&self) -> Result<String, FigureError> {
-        self.sheet()?.svg()
+        self.svg_with_star(None)
+    }
+
+    /// The same with a star on one of its points.
+    ///
+    /// # Errors
+    /// As for [`Self::svg`].
+    pub(crate) fn svg_with_star(&self, star: Option<&StarAt>) -> Result<String, FigureError> {
+        let mut sheet = self.sheet()?;
+        if let Some(star) = star
+            && let Some(curve) = sheet.panels[0].curves.get_mut(star.line_idx)
+            && let Some(point_idx) = curve.points.iter().position(|point| point.x == star.x)
+        {
+            curve.star = Some(Star { point_idx, open_to_the_left: false });
+            sheet.legend.push((Sample::Star, star.text.clone()));
+        }
+        sheet.svg()
     }
 
     fn sheet(&self) -> Result<Sheet, FigureError> {

@@ -5,6 +5,7 @@ use handoff_sim::cost::Profile;
 use handoff_sim::engine::{EngineConfig, Metrics, replicate};
 use handoff_sim::rng::Stream;
 
+use super::analytic;
 use super::cell::{Cell, Routing};
 use super::row::Row;
 use crate::failure::Failure;
@@ -26,6 +27,7 @@ pub(super) struct Starts {
 
 /// One entry a start.
 pub(super) struct Sides {
+    analytic: Option<f64>,
     predicted: Vec<Metrics>,
     measured: Vec<Metrics>,
     /// Throughput of the first start, run again and again.
@@ -76,7 +78,8 @@ impl Sides {
                 }
             }
         }
-        Ok(Self { predicted, measured, repeated })
+        let analytic = analytic::throughput(cell, &predicted_config);
+        Ok(Self { analytic, predicted, measured, repeated })
     }
 
     /// The row of the cell.
@@ -95,7 +98,7 @@ impl Sides {
             p: cell.routing.p(),
             threshold: cell.routing.threshold(),
             concurrency: cell.concurrency,
-            analytic: None,
+            analytic: self.analytic,
             predicted,
             predicted_low,
             predicted_high,

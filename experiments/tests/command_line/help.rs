@@ -9,6 +9,7 @@ fn help_is_as_documented() {
         ("help", &["--help"][..]),
         ("help_simulate", &["simulate", "--help"]),
         ("help_sweep", &["sweep", "--help"]),
+        ("help_tune", &["tune", "--help"]),
         ("help_plot", &["plot", "--help"]),
         ("help_profile", &["profile", "--help"]),
         ("help_measure", &["measure", "--help"]),
@@ -24,7 +25,7 @@ fn help_is_as_documented() {
 #[test]
 fn help_can_be_asked_for_in_two_ways() {
     let bench = Workbench::new();
-    for command in ["simulate", "sweep", "plot", "profile", "measure", "validate"] {
+    for command in ["simulate", "sweep", "tune", "plot", "profile", "measure", "validate"] {
         assert_eq!(bench.run(&["help", command]).done(), bench.run(&[command, "--help"]).done());
     }
 }
@@ -35,7 +36,7 @@ fn examples_work() {
     let bench = Workbench::new();
     bench.run_words("sweep --every 1 --concurrency 1 --out results/sweep-h200/default", &super::support::TINY).done();
     let mut n_examples = 0;
-    for command in ["simulate", "sweep", "plot"] {
+    for command in ["simulate", "sweep", "tune", "plot"] {
         let help = bench.run(&[command, "--help"]).done();
         let (_, examples) = help.split_once("Example").expect("each command shows an example");
         // Help is folded: an example goes on until a blank line or the next one.
@@ -47,7 +48,7 @@ fn examples_work() {
             n_examples += 1;
         }
     }
-    assert_eq!(n_examples, 5);
+    assert_eq!(n_examples, 8);
 }
 
 #[test]

@@ -11,4 +11,5 @@ mod support;
 mod sweep;
 mod sweep_folder;
 mod trace;
+mod tune;
 mod wrong_inputs;

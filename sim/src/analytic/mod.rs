@@ -10,6 +10,7 @@
 //! | [`lambert`] | the best threshold in closed form | two models on one exclusive device |
 //! | [`orbits`] | the periodic regimes of fixed visits | `every { small, large }` |
 //! | [`break_even`] | where routing stops paying | against large-only |
+//! | [`tune`] | the best thresholds of a scenario | whatever can be simulated |
 //!
 //! Common conventions. A **cycle** of a request is one visit to every model it uses, and yields `tokens_per_cycle` tokens. Times are seconds. The
 //! number of requests in the system (`concurrency`) is fixed: a finished request is replaced at once, and prompts are ignored. A formula that is
@@ -27,6 +28,7 @@ pub mod lambert;
 pub mod mean_field;
 pub mod orbits;
 pub mod renewal;
+pub mod tune;
 
 /// A step time that grows linearly with the batch: `fixed_s + per_row_s x rows`. The first part is what reading the weights and launching cost, the
 /// second what one request adds.

@@ -40,7 +40,7 @@ fn profiles() -> Vec<Case> {
             "{ profile = \"gone.csv\", model = \"m\" }",
             &[
                 "wrong.toml:13: model.small.cost.profile = \"gone.csv\"",
-                "no such file, looked in ., ../profiles and the embedded files (h200.csv)",
+                "no such file, looked in ., ../profiles and the embedded files (h200.csv, cpu-tiny.csv)",
             ],
         ),
         at_line(
