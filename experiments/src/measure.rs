@@ -114,7 +114,9 @@ pub(crate) fn run(arguments: &Measure) -> Result<(), Failure> {
                     let folder = folder.display().to_string();
                     return Err(Failure::Interrupted { finished, total: keys.len(), folder });
                 }
-                say(format_args!("measuring {key}"));
+                if !sets.is_empty() {
+                    say(format_args!("measuring {}", sets.join(", ")));
+                }
                 let row =
                     measure_cell(arguments, &input, &plan, span, (scenario, sets), prompts.as_ref(), &mut executors)?;
                 journal.record(key, &row)?;

@@ -141,7 +141,6 @@ pub(super) fn write_logs(
         let mut observer = TraceObserver::of(config);
         log.watch(&mut observer);
         trace::write_file(path, observer, &provenance())?;
-        say(format_args!("wrote the timeline to `{}`", path.display()));
     }
     if let Some(path) = &arguments.routes {
         let mut bytes = Vec::new();

@@ -45,6 +45,9 @@ impl<'a> Document<'a> {
     }
 }
 
+/// Spread of repeated measurements from which on the machine is called noisy.
+const NOISY_SPREAD: f64 = 0.05;
+
 /// The cells, what they agree in, and what follows from them on each side.
 pub(super) fn write_tables(out: &mut dyn Write, rows: &[Row], device: &str, weights: &str) -> io::Result<()> {
     let (starts, seconds) = rows.first().map_or((0, 0.0), |row| (row.starts, row.seconds));
@@ -103,6 +106,14 @@ pub(super) fn write_tables(out: &mut dyn Write, rows: &[Row], device: &str, weig
             ]);
         }
         writeln!(out, "{}", table.render(terminal_width()))?;
+    }
+    let spread = rows.iter().filter_map(|row| row.repeat_spread).fold(0.0, f64::max);
+    if spread > NOISY_SPREAD {
+        writeln!(
+            out,
+            "measurements repeated from the same start differ by up to {} %: the machine was not quiet, and errors of that size say nothing",
+            significant(spread * 100.0, 2)
+        )?;
     }
     let beyond = rows.iter().filter(|row| row.extrapolated > 0.02).count();
     if beyond > 0 {
