@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Measure(Measure),
     /// Predict and measure the same cells side by side: errors, break-even, best thresholds.
     Validate(Validate),
+    /// Predict the published tables of token-level routing, and compute what is claimed about them.
+    Paper(Paper),
     /// Draw the figure of a sweep again from its rows.csv.
     Plot(Plot),
 }
@@ -309,6 +311,72 @@ pub(crate) struct Tune {
     /// Grid of the exact method in ms; by default the step times' own divisor, or the finest grid that fits.
     #[arg(long, value_name = "MS")]
     pub(crate) step_grid_ms: Option<f64>,
+}
+
+/// A published table, or the claims about them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum PaperTable {
+    /// R2R against the threshold of the large model.
+    Threshold,
+    /// R2R without one optimisation after another.
+    Ablation,
+    /// Each algorithm on its own models and data.
+    OriginalSettings,
+    /// Both models on shared GPUs, and on separate ones.
+    Placement,
+    /// R2R on four pairs of models.
+    ModelPairs,
+    /// One node, and two.
+    MultiNode,
+    /// R2R by tensor-parallel sizes.
+    Parallel,
+    /// One step of the small model in a standard server.
+    StdServingStep,
+    /// What is claimed about these figures in public, each claim with a verdict.
+    Claims,
+}
+
+impl PaperTable {
+    /// All tables, in the order in which they are shown.
+    pub(crate) const TABLES: [Self; 8] = [
+        Self::Threshold,
+        Self::Ablation,
+        Self::OriginalSettings,
+        Self::Placement,
+        Self::ModelPairs,
+        Self::MultiNode,
+        Self::Parallel,
+        Self::StdServingStep,
+    ];
+
+    /// The name on the command line.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Threshold => "threshold",
+            Self::Ablation => "ablation",
+            Self::OriginalSettings => "original_settings",
+            Self::Placement => "placement",
+            Self::ModelPairs => "model_pairs",
+            Self::MultiNode => "multi_node",
+            Self::Parallel => "parallel",
+            Self::StdServingStep => "std_serving_step",
+            Self::Claims => "claims",
+        }
+    }
+}
+
+/// Arguments of `paper`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  handoff paper\n  handoff paper threshold\n  handoff paper claims\n\n\
+    Without a table all of them are predicted. The figures of arXiv 2610.12242 are part of the program; every cell says whether a parameter was \
+    fitted on it. --set overrides a field in every scenario that is simulated; cells at concurrency 1 come from exact formulas and do not see it.")]
+pub(crate) struct Paper {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// The table to predict, or the claims.
+    #[arg(value_enum, value_name = "TABLE")]
+    pub(crate) table: Option<PaperTable>,
 }
 
 /// Arguments of `plot`.

@@ -9,6 +9,7 @@ mod machine;
 mod measure;
 mod message;
 mod output;
+mod paper;
 mod plot;
 mod profile;
 mod simulate;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         Command::Sweep(arguments) => sweep::run(&arguments),
         Command::Tune(arguments) => tune::run(&arguments),
         Command::Measure(arguments) => measure::run(&arguments),
+        Command::Paper(arguments) => paper::run(&arguments),
         Command::Plot(arguments) => plot::run(&arguments),
         Command::Profile(arguments) => profile::run(&arguments),
         Command::Validate(arguments) => validate::run(&arguments),

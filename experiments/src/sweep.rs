@@ -103,7 +103,8 @@ impl<'a, A> Configuration<'a, A> {
     }
 }
 
-fn executable_digest() -> Option<String> {
+/// Digest of the executable that runs, if it can be read.
+pub(crate) fn executable_digest() -> Option<String> {
     let path = std::env::current_exe().ok()?;
     std::fs::read(path).ok().map(|bytes| cells::sha256_hex(&bytes))
 }

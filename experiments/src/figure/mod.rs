@@ -13,6 +13,7 @@ mod labels;
 mod legend;
 mod panel;
 pub(crate) mod png;
+pub(crate) mod published;
 mod sheet;
 mod style;
 pub(crate) mod sweep;

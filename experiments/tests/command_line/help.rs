@@ -14,6 +14,7 @@ fn help_is_as_documented() {
         ("help_profile", &["profile", "--help"]),
         ("help_measure", &["measure", "--help"]),
         ("help_validate", &["validate", "--help"]),
+        ("help_paper", &["paper", "--help"]),
     ] {
         let run = bench.run(arguments);
         assert_eq!(run.stderr, "", "help is a result");
@@ -25,7 +26,7 @@ fn help_is_as_documented() {
 #[test]
 fn help_can_be_asked_for_in_two_ways() {
     let bench = Workbench::new();
-    for command in ["simulate", "sweep", "tune", "plot", "profile", "measure", "validate"] {
+    for command in ["simulate", "sweep", "tune", "plot", "profile", "measure", "validate", "paper"] {
         assert_eq!(bench.run(&["help", command]).done(), bench.run(&[command, "--help"]).done());
     }
 }

@@ -5,6 +5,7 @@
 mod help;
 mod interrupted;
 mod machine;
+mod paper;
 mod plot;
 mod simulate;
 mod support;

@@ -1,0 +1,91 @@
+//! model_pairs.csv: R2R at concurrency 4 on four pairs of Qwen3 models.
+//!
+//! Nothing is fitted here. The pairs differ in the rooflines of their models and in their layers; the routing probability is taken as published for
+//! Qwen3-0.6B + Qwen3-32B, for no other was published. What a step of the official code takes longer without CUDA graphs is taken as it is on
+//! that pair, whatever the model: launches of a framework, not work of a layer.
+
+use super::Paper;
+use super::ablation::Removed;
+use super::machine::{shape_of, tensor_parallel_of};
+use super::published::{self, R2R_P};
+use super::report::{Cell, TableReport};
+use super::setting::{Routing, Setting, Turns};
+use crate::failure::Failure;
+
+pub(super) fn report(paper: &Paper) -> Result<TableReport, Failure> {
+    let (machine, removed) = (&paper.machine, Removed::fit());
+    let mut cells = Vec::new();
+    for (pair, number) in published::model_pairs().into_iter().zip(1_u32..) {
+        let [small, large] = [shape_of(&pair.small_model), shape_of(&pair.large_model)];
+        let models = [machine.small(small, 1), machine.model(large, tensor_parallel_of(large))];
+        let routing = Routing::Detour { p: R2R_P };
+        let row = format!("{number}: {small} + {large}");
+        let setting = Setting::shared(models, machine.corun, routing, pair.concurrency);
+        let official = Setting { models: removed.official(models), ..setting.clone().turns(Turns::ModelSync) };
+        let played = paper.player.play(&official)?;
+        cells.push(Cell::new(&row, "r2r_official", pair.r2r_official, played.throughput).at(
+            "",
+            "r2r official",
+            f64::from(number),
+        ));
+        let (threshold, played) = paper.player.best(&setting)?;
+        cells.push(Cell::new(&row, "tokenrouter", pair.tokenrouter, played.throughput).with_threshold(threshold).at(
+            "",
+            "tokenrouter",
+            f64::from(number),
+        ));
+    }
+    let mut report = TableReport {
+        table: "model_pairs",
+        title: "R2R at concurrency 4 on four pairs of Qwen3 models",
+        x_title: "pair (1: 0.6B + 8B, 2: 0.6B + 32B, 3: 1.7B + 8B, 4: 4B + 8B)",
+        y_title: "throughput (tokens/s)",
+        cells,
+        parameters: Vec::new(),
+        reading: String::new(),
+    };
+    let gains: Vec<String> = gains(&report)
+        .into_iter()
+        .map(|(row, published, predicted)| format!("{row} {published:.2} ({predicted:.2})"))
+        .collect();
+    let words = report.error_words();
+    report.reading = format!(
+        "{words}, with no parameter of its own. Serving system over official code, published (predicted): {}.",
+        gains.join(", ")
+    );
+    Ok(report)
+}
+
+/// Throughput of the serving system over the official code, by pair: published, predicted.
+fn gains(report: &TableReport) -> Vec<(String, f64, f64)> {
+    let mut rows: Vec<&str> = report.cells.iter().map(|cell| cell.row.as_str()).collect();
+    rows.dedup();
+    let gain = |row: &str| {
+        let (system, official) = (report.cell(row, "tokenrouter"), report.cell(row, "r2r_official"));
+        let predicted = |cell: &Cell| cell.predicted.unwrap_or(f64::NAN);
+        (row.to_owned(), system.published / official.published, predicted(system) / predicted(official))
+    };
+    rows.into_iter().map(gain).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::paper;
+    use super::*;
+
+    #[test]
+    fn pairs_rank_as_published_and_sizes_are_near() {
+        let report = report(paper()).unwrap();
+        assert!(gains(&report).iter().all(|(_, published, predicted)| *published > 1.0 && *predicted > 1.0));
+        let system: Vec<&Cell> = report.cells.iter().filter(|cell| cell.column == "tokenrouter").collect();
+        for one in &system {
+            for other in &system {
+                let sign = (one.published - other.published) * (one.predicted.unwrap() - other.predicted.unwrap());
+                assert!(sign >= 0.0, "{} and {}", one.row, other.row);
+            }
+        }
+        let (mean, _) = report.errors(|_| true).unwrap();
+        assert!(mean < 0.10, "{mean}");
+        assert_eq!(report.cells.iter().filter(|cell| cell.error().is_some()).count(), 8);
+    }
+}

@@ -1,0 +1,275 @@
+//! What a table's prediction consists of: cells, parameters, errors, a reading.
+
+use serde::Serialize;
+
+use crate::figure::FigureError;
+use crate::figure::published::{PublishedFigure, PublishedLine, PublishedPanel, PublishedPoint};
+
+/// A published table beside its prediction.
+#[derive(Clone, Debug)]
+pub(super) struct TableReport {
+    /// The table's name on the command line.
+    pub(super) table: &'static str,
+    /// What it shows, in one line.
+    pub(super) title: &'static str,
+    /// The variable of the figure.
+    pub(super) x_title: &'static str,
+    /// What is published, with its unit.
+    pub(super) y_title: &'static str,
+    pub(super) cells: Vec<Cell>,
+    /// Parameters that this table adds to those of the machines.
+    pub(super) parameters: Vec<Parameter>,
+    /// What the table says, in a line or two.
+    pub(super) reading: String,
+}
+
+/// A published figure and its prediction.
+#[derive(Clone, Debug)]
+pub(super) struct Cell {
+    pub(super) row: String,
+    pub(super) column: String,
+    pub(super) published: f64,
+    /// Nothing where the model has no prediction to offer.
+    pub(super) predicted: Option<f64>,
+    /// A parameter was fitted on this cell.
+    pub(super) calibrated_on_it: bool,
+    /// The threshold of the large model that the prediction runs with, if it has one.
+    pub(super) threshold: Option<u32>,
+    /// Panel, line and place along the x axis in the figure.
+    place: Option<(String, String, f64)>,
+}
+
+/// A parameter, and where it comes from.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Parameter {
+    /// Its name.
+    pub(super) name: String,
+    /// Its value.
+    pub(super) value: f64,
+    /// The unit of the value; empty for a ratio or a probability.
+    pub(super) unit: &'static str,
+    /// The published cells that it was fitted on.
+    pub(super) fitted_on: String,
+}
+
+/// A cell as documents and `rows.csv` have it.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Row {
+    pub(super) table: &'static str,
+    pub(super) row: String,
+    pub(super) column: String,
+    pub(super) published: f64,
+    pub(super) predicted: Option<f64>,
+    /// predicted / published - 1; nothing for cells that a parameter was fitted on.
+    pub(super) error: Option<f64>,
+    pub(super) calibrated_on_it: bool,
+    /// predicted / published - 1 of a cell that a parameter was fitted on.
+    pub(super) fit_residual: Option<f64>,
+    pub(super) threshold: Option<u32>,
+}
+
+/// A table as documents have it.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Summary<'a> {
+    table: &'static str,
+    title: &'static str,
+    /// Cells that were predicted.
+    cells: usize,
+    /// Cells that a parameter was fitted on, left out of the errors.
+    calibrated_cells: usize,
+    mean_absolute_error: Option<f64>,
+    max_absolute_error: Option<f64>,
+    /// Parameters of this table alone.
+    n_parameters: usize,
+    parameters: &'a [Parameter],
+    reading: &'a str,
+}
+
+impl<'a> Summary<'a> {
+    /// The table's parameters, each with the table's name.
+    pub(super) fn named_parameters(&self) -> impl Iterator<Item = (&'static str, &'a Parameter)> + use<'a> {
+        let table = self.table;
+        self.parameters.iter().map(move |parameter| (table, parameter))
+    }
+}
+
+impl Parameter {
+    pub(super) fn new(name: &str, value: f64, unit: &'static str, fitted_on: &str) -> Self {
+        Self { name: name.to_owned(), value, unit, fitted_on: fitted_on.to_owned() }
+    }
+}
+
+impl Cell {
+    pub(super) fn new(row: &str, column: &str, published: f64, predicted: f64) -> Self {
+        Self {
+            row: row.to_owned(),
+            column: column.to_owned(),
+            published,
+            predicted: Some(predicted),
+            calibrated_on_it: false,
+            threshold: None,
+            place: None,
+        }
+    }
+
+    /// A cell that the model has no prediction for.
+    pub(super) fn unpredicted(row: &str, column: &str, published: f64) -> Self {
+        Self { predicted: None, ..Self::new(row, column, published, f64::NAN) }
+    }
+
+    /// Marks a cell that a parameter was fitted on.
+    pub(super) fn calibrated(self, calibrated_on_it: bool) -> Self {
+        Self { calibrated_on_it, ..self }
+    }
+
+    /// Notes the threshold that the prediction runs with.
+    pub(super) fn with_threshold(self, threshold: u32) -> Self {
+        Self { threshold: Some(threshold), ..self }
+    }
+
+    /// Places the cell in the figure.
+    pub(super) fn at(self, panel: &str, line: &str, x: f64) -> Self {
+        Self { place: Some((panel.to_owned(), line.to_owned(), x)), ..self }
+    }
+
+    /// predicted / published - 1.
+    pub(super) fn deviation(&self) -> Option<f64> {
+        self.predicted.map(|predicted| predicted / self.published - 1.0)
+    }
+
+    /// The deviation, unless a parameter was fitted on the cell.
+    pub(super) fn error(&self) -> Option<f64> {
+        self.deviation().filter(|_| !self.calibrated_on_it)
+    }
+}
+
+impl TableReport {
+    pub(super) fn rows(&self) -> impl Iterator<Item = Row> + '_ {
+        self.cells.iter().map(|cell| Row {
+            table: self.table,
+            row: cell.row.clone(),
+            column: cell.column.clone(),
+            published: cell.published,
+            predicted: cell.predicted,
+            error: cell.error(),
+            calibrated_on_it: cell.calibrated_on_it,
+            fit_residual: cell.deviation().filter(|_| cell.calibrated_on_it),
+            threshold: cell.threshold,
+        })
+    }
+
+    /// Mean and largest absolute error over the cells that no parameter was fitted on and that `wanted` picks; nothing if there are none.
+    pub(super) fn errors(&self, wanted: impl Fn(&Cell) -> bool) -> Option<(f64, f64)> {
+        let errors: Vec<f64> =
+            self.cells.iter().filter(|cell| wanted(cell)).filter_map(Cell::error).map(f64::abs).collect();
+        let mean = errors.iter().sum::<f64>() / errors.len() as f64;
+        let worst = errors.iter().copied().fold(0.0, f64::max);
+        (!errors.is_empty()).then_some((mean, worst))
+    }
+
+    /// The cell of this row and column.
+    pub(super) fn cell(&self, row: &str, column: &str) -> &Cell {
+        let found = self.cells.iter().find(|cell| (cell.row.as_str(), cell.column.as_str()) == (row, column));
+        found.unwrap_or_else(|| panic!("{} has a cell `{row}`, `{column}`", self.table))
+    }
+
+    pub(super) fn summary(&self) -> Summary<'_> {
+        let errors = self.errors(|_| true);
+        Summary {
+            table: self.table,
+            title: self.title,
+            cells: self.cells.iter().filter(|cell| cell.error().is_some()).count(),
+            calibrated_cells: self.cells.iter().filter(|cell| cell.calibrated_on_it).count(),
+            mean_absolute_error: errors.map(|(mean, _)| mean),
+            max_absolute_error: errors.map(|(_, worst)| worst),
+            n_parameters: self.parameters.len(),
+            parameters: &self.parameters,
+            reading: &self.reading,
+        }
+    }
+
+    /// The figure: published points on predicted lines. Nothing if no cell has a place in it.
+    pub(super) fn figure(&self, caption: &[String]) -> Option<Result<String, FigureError>> {
+        let mut panels: Vec<PublishedPanel> = Vec::new();
+        for (cell, (panel, line, x)) in self.cells.iter().filter_map(|cell| Some((cell, cell.place.as_ref()?))) {
+            let panel_idx = panels.iter().position(|found| found.title == *panel).unwrap_or_else(|| {
+                panels.push(PublishedPanel { title: panel.clone(), lines: Vec::new() });
+                panels.len() - 1
+            });
+            let lines = &mut panels[panel_idx].lines;
+            let line_idx = lines.iter().position(|found| found.label == *line).unwrap_or_else(|| {
+                lines.push(PublishedLine { label: line.clone(), points: Vec::new() });
+                lines.len() - 1
+            });
+            lines[line_idx].points.push(PublishedPoint {
+                x: *x,
+                published: cell.published,
+                predicted: cell.predicted,
+                calibrated: cell.calibrated_on_it,
+            });
+        }
+        let figure = PublishedFigure {
+            title: self.title.to_owned(),
+            x_title: self.x_title.to_owned(),
+            y_title: self.y_title.to_owned(),
+            panels,
+            caption: caption.to_vec(),
+        };
+        (!figure.panels.is_empty()).then(|| figure.svg())
+    }
+}
+
+/// `12.3 %`
+pub(super) fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> TableReport {
+        TableReport {
+            table: "example",
+            title: "An example",
+            x_title: "concurrency",
+            y_title: "throughput (tokens/s)",
+            cells: vec![
+                Cell::new("a", "1", 100.0, 101.0).calibrated(true).at("", "a", 1.0),
+                Cell::new("a", "4", 200.0, 180.0).with_threshold(2).at("", "a", 4.0),
+                Cell::new("b", "4", 200.0, 204.0).at("", "b", 4.0),
+                Cell::unpredicted("c", "4", 10.0),
+            ],
+            parameters: vec![Parameter::new("speed", 2.0, "m/s", "row a")],
+            reading: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_fitted_cell_has_a_residual_and_no_error() {
+        let rows: Vec<Row> = report().rows().collect();
+        assert_eq!((rows[0].error, rows[0].calibrated_on_it), (None, true));
+        assert!((rows[0].fit_residual.unwrap() - 0.01).abs() < 1e-12);
+        assert!((rows[1].error.unwrap() + 0.1).abs() < 1e-12 && rows[1].fit_residual.is_none());
+        assert_eq!((rows[1].threshold, rows[3].predicted, rows[3].error), (Some(2), None, None));
+    }
+
+    #[test]
+    fn errors_are_those_of_predicted_cells() {
+        let report = report();
+        let (mean, worst) = report.errors(|_| true).unwrap();
+        assert!((mean - 0.06).abs() < 1e-12 && (worst - 0.1).abs() < 1e-12);
+        assert_eq!(report.errors(|cell| cell.row == "c"), None);
+        let summary = serde_json::to_value(report.summary()).unwrap();
+        assert_eq!((summary["cells"].as_u64(), summary["calibrated_cells"].as_u64()), (Some(2), Some(1)));
+        assert_eq!(summary["n_parameters"], 1);
+    }
+
+    #[test]
+    fn the_figure_shows_the_cells_that_have_a_place() {
+        let svg = report().figure(&[]).unwrap().unwrap();
+        assert!(svg.contains("An example"));
+        let nowhere = TableReport { cells: vec![Cell::unpredicted("c", "4", 10.0)], ..report() };
+        assert!(nowhere.figure(&[]).is_none());
+    }
+}
