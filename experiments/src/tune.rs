@@ -18,7 +18,7 @@ use serde::Serialize;
 use crate::cli::{Common, Format, Tune, TuneMethod};
 use crate::failure::Failure;
 use crate::figure::png;
-use crate::input::Input;
+use crate::input::{Input, whole_numbers};
 use crate::message::say;
 use crate::output::cells::to_csv;
 use crate::output::document::{write_csv, write_json};
@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &Tune) -> Result<(), Failure> {
     let scenario = match &arguments.concurrency {
         None => base,
         Some(list) => {
-            let concurrency = compare::concurrencies(list)?;
+            let concurrency = whole_numbers("--concurrency", list)?;
             let [concurrency] = concurrency[..] else {
                 return Err(Failure::Argument(format!(
                     "--concurrency {list}: expected one number; a list goes with --compare"

@@ -1,7 +1,7 @@
 //! `tune --compare`: every placement with its own best thresholds, beside the other scheduling modes and the large model alone.
 
 use handoff_sim::analytic::tune::{Candidate, TuneOptions, check, tune};
-use handoff_sim::scenario::{Order, Placement, Scenario, ScenarioError, Variant, parse_list};
+use handoff_sim::scenario::{Order, Placement, Scenario, ScenarioError, Variant};
 use serde::Serialize;
 
 use super::compare_document::{Change, CompareCell, CompareDocument, Winner};
@@ -9,7 +9,7 @@ use super::document::spaced;
 use super::{SCHEMA, compare_tables, figures, open, options, publish};
 use crate::cli::{Format, Tune};
 use crate::failure::Failure;
-use crate::input::Input;
+use crate::input::{Input, whole_numbers};
 use crate::message::say;
 use crate::output::document::{write_csv, write_json};
 use crate::output::fingerprint::Fingerprint;
@@ -42,7 +42,7 @@ pub(super) fn run(arguments: &Tune, input: &Input, base: &Scenario) -> Result<()
         return Err(Failure::Argument("--compare: the scenario has 1 model, expected several to place".to_owned()));
     }
     let concurrencies = match &arguments.concurrency {
-        Some(list) => concurrencies(list)?,
+        Some(list) => whole_numbers("--concurrency", list)?,
         None => CONCURRENCIES.to_vec(),
     };
     let placed = match &arguments.placement {
@@ -274,20 +274,4 @@ fn changes(cells: &[CompareCell], concurrencies: &[u32]) -> Vec<Change> {
     }
     changes.sort_by_key(|change| (change.from_concurrency, change.to_concurrency));
     changes
-}
-
-/// Numbers of requests in the system, rising.
-pub(super) fn concurrencies(list: &str) -> Result<Vec<u32>, Failure> {
-    let wrong = |reason: String| Failure::Argument(format!("--concurrency {list}: {reason}"));
-    let mut numbers = Vec::new();
-    for value in parse_list(list).map_err(wrong)? {
-        match value.parse::<u32>() {
-            Ok(number) if number > 0 => numbers.push(number),
-            _ => return Err(wrong(format!("`{value}` is not a whole number from 1 to {}", u32::MAX))),
-        }
-    }
-    numbers.sort_unstable();
-    let n = numbers.len();
-    numbers.dedup();
-    if numbers.len() < n { Err(wrong("expected each value once".to_owned())) } else { Ok(numbers) }
 }
