@@ -11,11 +11,10 @@
 //! A failed check ends the run with status 1, before anything is timed. Timed models have dummy weights.
 //!
 //! The CPU computes in f32 on the same weights: both devices start from the same bf16 numbers, stored (the fixture) or made (dummy weights), so
-//! rounded weights are no part of the error. What differs is that the GPU keeps all that passes between two kernels in bf16: the residual stream,
-//! the normed inputs of products, queries, the KV cache, attended values and the gated ones. Those roundings alone, put into an f64 forward of
-//! the fixture, move the logits of all rows together by 1.1 %, half of the rows by 1 % and the worst of a few hundred by 2.2 %; where
-//! exactly a kernel rounds only changes which row is the worst. So the logits of a check are compared as a whole, and a single row has a
-//! limit of its own.
+//! rounded weights are no part of the error. What differs is that the GPU keeps what passes between two kernels in bf16: the normed inputs of
+//! products, queries, the KV cache, attended values and the gated ones. Those roundings alone, put into an f64 forward of the fixture, move the
+//! logits of all rows together by about 1 % and the worst of a few hundred rows by 1.9 %. The residual stream is in f32: with it in bf16 the
+//! worst row was off by 2.2 %.
 
 use std::path::Path;
 use std::time::Instant;
@@ -28,10 +27,8 @@ use serde_json::{Value, json};
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Norm of the difference of all logits of a check over the norm of the reference.
-const LOGITS_ERROR_MAX: f64 = 2e-2;
-/// The same of any one row.
-const ROW_ERROR_MAX: f64 = 3e-2;
+/// Norm of the difference of a row's logits over the norm of the reference, for every row.
+const ROW_ERROR_MAX: f64 = 2e-2;
 const ENTROPY_ERROR_MAX: f64 = 1e-2;
 
 fn main() -> Result<(), Failure> {
@@ -182,8 +179,7 @@ fn check_model(
         }
         let logits_error = relative_error(&all_found, &all_wanted);
         // NaN must fail, so the comparison asks for what is right.
-        let passed = logits_error < LOGITS_ERROR_MAX
-            && row_error < ROW_ERROR_MAX
+        let passed = row_error < ROW_ERROR_MAX
             && entropy_error < ENTROPY_ERROR_MAX
             && wrong_choices == 0
             && found.len() == reference.len();

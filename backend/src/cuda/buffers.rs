@@ -50,7 +50,8 @@ pub(super) struct Buffers {
     pub(super) pinned_outputs: Pinned,
     pub(super) outputs: Buffer<u32>,
     /// The residual stream, `[tokens, hidden]`.
-    pub(super) x: Buffer<bf16>,
+    pub(super) x: Buffer<f32>,
+    /// The residual stream rounded, where the skinny products take its norm themselves; else its norm.
     pub(super) normed: Buffer<bf16>,
     pub(super) qkv: Buffer<bf16>,
     pub(super) attended: Buffer<bf16>,

@@ -34,7 +34,12 @@ impl Forward {
     ) -> Result<Self> {
         let end = gpu.context().new_event(None).map_err(Error::wrap)?;
         let fast_attention = config.head_dim == 128 && config.group() <= 8 && !options.plain_attention;
-        let skinny_tokens_max = options.skinny_tokens_max.min(16);
+        // All or none: only the skinny products write and read the rounded residual stream.
+        let suits_skinny = [config.hidden, config.q_width(), config.intermediate, config.kv_width()]
+            .iter()
+            .all(|width| width.is_multiple_of(128))
+            && config.vocabulary.is_multiple_of(32);
+        let skinny_tokens_max = if suits_skinny { options.skinny_tokens_max.min(16) } else { 0 };
         Ok(Self {
             buffers,
             weights,
@@ -112,6 +117,7 @@ impl Forward {
             &self.kernels().embed,
             Grid::line(shape.tokens, 128),
             buffers.x.start(),
+            buffers.normed.start(),
             self.weights.embedding.start(),
             buffers.inputs.at(layout.tokens),
             int(self.config.hidden),
@@ -205,8 +211,8 @@ impl Forward {
         let weight = layer.gate_up.start();
         // The kernel counts the gated outputs only.
         let gated = Matrix { weight, inputs: hidden, outputs: intermediate };
-        if let Some(size) = self.skinny(shape.tokens, gated, 16) {
-            let ends = Ends { x: buffers.x.start(), y: buffers.gated.start(), tokens: shape.tokens };
+        if let Some(size) = self.skinny(shape.tokens) {
+            let ends = Ends { x: buffers.normed.start(), y: buffers.gated.start(), tokens: shape.tokens };
             self.launch_skinny(&self.kernels().skinny_gate[size], ends, gated, layer.post_norm.start(), 16)?;
         } else {
             let both = Matrix { weight, inputs: hidden, outputs: 2 * intermediate };
@@ -241,7 +247,7 @@ impl Forward {
         )?;
         let head = Matrix { weight: self.weights.head().start(), inputs: hidden, outputs: vocabulary };
         let ends = Ends { x: buffers.normed.start(), y: buffers.logits.start(), tokens: shape.rows };
-        match self.skinny(shape.rows, head, 32) {
+        match self.skinny(shape.rows) {
             Some(size) => self.launch_skinny(&self.kernels().skinny_logits[size], ends, head, 0, 32)?,
             None => self.gpu.product(Product::StoreF32, ends, head)?,
         }
@@ -262,14 +268,12 @@ impl Forward {
 
     /// `y` from the RMS norm of the residual stream.
     fn normed_product(&self, shape: Shape, y: u64, matrix: Matrix, norm: u64) -> Result<()> {
-        let (x, normed, tokens) = (self.buffers.x.start(), self.buffers.normed.start(), shape.tokens);
-        match self.skinny(tokens, matrix, 16) {
-            Some(size) => {
-                self.launch_skinny(&self.kernels().skinny_norm[size], Ends { x, y, tokens }, matrix, norm, 16)
-            }
+        let ends = Ends { x: self.buffers.normed.start(), y, tokens: shape.tokens };
+        match self.skinny(shape.tokens) {
+            Some(size) => self.launch_skinny(&self.kernels().skinny_norm[size], ends, matrix, norm, 16),
             None => {
-                self.norm(normed, norm, 0, tokens)?;
-                self.gpu.product(Product::Store, Ends { x: normed, y, tokens }, matrix)
+                self.norm(ends.x, norm, 0, shape.tokens)?;
+                self.gpu.product(Product::Store, ends, matrix)
             }
         }
     }
@@ -277,7 +281,7 @@ impl Forward {
     /// Adds a product to the residual stream.
     fn added_product(&self, shape: Shape, from: u64, matrix: Matrix) -> Result<()> {
         let ends = Ends { x: from, y: self.buffers.x.start(), tokens: shape.tokens };
-        match self.skinny(shape.tokens, matrix, 16) {
+        match self.skinny(shape.tokens) {
             Some(size) => self.launch_skinny(&self.kernels().skinny_add[size], ends, matrix, 0, 16),
             None => self.gpu.product(Product::Add, ends, matrix),
         }
@@ -289,17 +293,29 @@ impl Forward {
         launch!(self.queue(), &self.kernels().rms_norm, grid, out, x, weight, picked, int(self.config.hidden), eps)
     }
 
-    /// Which of a skinny kernel's two sizes suits, if any; a block makes `tile` outputs.
-    fn skinny(&self, n_tokens: usize, matrix: Matrix, tile: usize) -> Option<usize> {
-        let suits = matrix.inputs.is_multiple_of(128) && matrix.outputs.is_multiple_of(tile);
-        (suits && n_tokens <= self.skinny_tokens_max).then_some(usize::from(n_tokens > 8))
+    /// Which of a skinny kernel's two sizes suits, if any.
+    fn skinny(&self, n_tokens: usize) -> Option<usize> {
+        (n_tokens <= self.skinny_tokens_max).then_some(usize::from(n_tokens > 8))
     }
 
+    /// A block makes `tile` outputs.
     fn launch_skinny(&self, kernel: &CudaFunction, ends: Ends, matrix: Matrix, norm: u64, tile: usize) -> Result<()> {
         let grid = Grid::line(matrix.outputs / tile, 256);
-        let (inputs, outputs) = (int(matrix.inputs), int(matrix.outputs));
         let eps = self.config.rms_norm_eps as f32;
-        launch!(self.queue(), kernel, grid, ends.y, ends.x, matrix.weight, norm, eps, int(ends.tokens), inputs, outputs)
+        launch!(
+            self.queue(),
+            kernel,
+            grid,
+            ends.y,
+            self.buffers.normed.start(),
+            ends.x,
+            matrix.weight,
+            norm,
+            eps,
+            int(ends.tokens),
+            int(matrix.inputs),
+            int(matrix.outputs),
+        )
     }
 
     fn queue(&self) -> Queue<'_> {

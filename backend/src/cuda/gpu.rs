@@ -39,7 +39,7 @@ unsafe impl Send for Pinned {}
 pub(super) enum Product {
     /// Overwrites it, in bf16.
     Store,
-    /// Adds to it, in bf16.
+    /// Adds to it, in f32.
     Add,
     /// Overwrites it, in f32.
     StoreF32,
@@ -142,8 +142,8 @@ impl Gpu {
         let int = |value: usize| i32::try_from(value).expect("no side of a matrix reaches 2^31");
         let (alpha, beta) = (1.0_f32, if kind == Product::Add { 1.0_f32 } else { 0.0 });
         let y_type = match kind {
-            Product::StoreF32 => cublas_sys::cudaDataType_t::CUDA_R_32F,
-            Product::Store | Product::Add => cublas_sys::cudaDataType_t::CUDA_R_16BF,
+            Product::StoreF32 | Product::Add => cublas_sys::cudaDataType_t::CUDA_R_32F,
+            Product::Store => cublas_sys::cudaDataType_t::CUDA_R_16BF,
         };
         // cuBLAS counts columns first: our weight is its transpose, and our outputs are its rows.
         // SAFETY: the caller's pointers hold as many numbers as the sizes say.

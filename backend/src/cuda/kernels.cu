@@ -1,4 +1,5 @@
-// The kernels of one forward over a flat list of tokens, for sm_90. bf16 in memory, f32 in registers.
+// The kernels of one forward over a flat list of tokens, for sm_90. f32 in registers; in memory bf16, but for the residual stream: every layer
+// adds to it, and rounded each time to bf16 it would be the largest error of a forward.
 //
 // Names: a *token* is one entry of the flat list, with its own position and page table; a *row* is one request's part of it, and only its last
 // token gets logits. `group` is the number of query heads per KV head.
@@ -24,9 +25,9 @@ extern "C" __global__ void fill_dummy(bf16* out, uint64_t n, uint64_t key, float
     }
 }
 
-// Copies each token's embedding to `x` and enters this step's pages into the page tables. Block b does token b and update b.
+// Copies each token's embedding to `x` and, rounded, to `copy` and enters this step's pages into the page tables. Block b does token b and update b.
 // An update is (slot, index in its table, page).
-extern "C" __global__ void embed(bf16* x, const bf16* embedding, const uint32_t* tokens, int hidden, uint32_t* tables, int table_stride,
+extern "C" __global__ void embed(float* x, bf16* copy, const bf16* embedding, const uint32_t* tokens, int hidden, uint32_t* tables, int table_stride,
                                  const uint32_t* n_updates, const uint32_t* updates) {
     wait_for_predecessor();
     const int token = blockIdx.x;
@@ -35,26 +36,32 @@ extern "C" __global__ void embed(bf16* x, const bf16* embedding, const uint32_t*
         tables[static_cast<size_t>(update[0]) * table_stride + update[1]] = update[2];
     }
     const uint4* from = reinterpret_cast<const uint4*>(embedding + static_cast<size_t>(tokens[token]) * hidden);
-    uint4* to = reinterpret_cast<uint4*>(x + static_cast<size_t>(token) * hidden);
-    for (int idx = threadIdx.x; idx < hidden / 8; idx += blockDim.x) to[idx] = from[idx];
+    uint4* to = reinterpret_cast<uint4*>(copy + static_cast<size_t>(token) * hidden);
+    float4* wide = reinterpret_cast<float4*>(x + static_cast<size_t>(token) * hidden);
+    for (int idx = threadIdx.x; idx < hidden / 8; idx += blockDim.x) {
+        const uint4 eight = from[idx];
+        to[idx] = eight;
+        wide[2 * idx] = make_float4(low(eight.x), high(eight.x), low(eight.y), high(eight.y));
+        wide[2 * idx + 1] = make_float4(low(eight.z), high(eight.z), low(eight.w), high(eight.w));
+    }
 }
 
 // RMS norm. Block b writes row b of `out` from row b of `x`, or from row `picked[b]` if that is given.
-extern "C" __global__ void rms_norm(bf16* out, const bf16* x, const bf16* weight, const uint32_t* picked, int hidden, float eps) {
+extern "C" __global__ void rms_norm(bf16* out, const float* x, const bf16* weight, const uint32_t* picked, int hidden, float eps) {
     wait_for_predecessor();
     const size_t row = picked ? picked[blockIdx.x] : blockIdx.x;
-    const uint32_t* from = reinterpret_cast<const uint32_t*>(x + row * hidden);
+    const float2* from = reinterpret_cast<const float2*>(x + row * hidden);
     const uint32_t* scale = reinterpret_cast<const uint32_t*>(weight);
     uint32_t* to = reinterpret_cast<uint32_t*>(out + static_cast<size_t>(blockIdx.x) * hidden);
     float sum = 0.0f;
     for (int idx = threadIdx.x; idx < hidden / 2; idx += blockDim.x) {
-        const uint32_t pair = from[idx];
-        sum += low(pair) * low(pair) + high(pair) * high(pair);
+        const float2 pair = from[idx];
+        sum += pair.x * pair.x + pair.y * pair.y;
     }
     const float inverse = rsqrtf(block_sum(sum) / hidden + eps);
     for (int idx = threadIdx.x; idx < hidden / 2; idx += blockDim.x) {
-        const uint32_t pair = from[idx];
-        to[idx] = pack(low(pair) * inverse * low(scale[idx]), high(pair) * inverse * high(scale[idx]));
+        const float2 pair = from[idx];
+        to[idx] = pack(pair.x * inverse * low(scale[idx]), pair.y * inverse * high(scale[idx]));
     }
 }
 

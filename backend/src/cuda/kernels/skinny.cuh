@@ -8,9 +8,9 @@
 // A block computes 16 * M_TILES outputs; its eight warps take 128 inputs each in turn and add up their sums in shared memory at the end. At this
 // width a product is a matter of reading each weight once, so all that counts is enough loads in flight: eight or more of 16 bytes per lane.
 //
-// NORM: x is the residual stream, and its RMS norm is taken on the way. Since the norm's factor is one number per token, it is applied to the sums;
+// NORM: x is the residual stream rounded to bf16, and its RMS norm is taken on the way. Since the norm's factor is one number per token, it is applied to the sums;
 // the sum of squares comes from the same registers as the product.
-// Ends: STORE bf16, ADD to the residual stream in `y`, GATE (tile 0 is the gate, tile 1 the up of the same outputs), LOGITS in f32.
+// Ends: STORE bf16, ADD to the residual stream in `y` (f32) and round the sum to `copy`, where the next NORM reads it, GATE (tile 0 is the gate, tile 1 the up of the same outputs), LOGITS in f32.
 namespace {
 enum class End { STORE, ADD, GATE, LOGITS };
 constexpr int SKINNY_WARPS = 8;
@@ -22,8 +22,8 @@ __device__ __forceinline__ uint32_t times(uint32_t left, uint32_t right) { retur
 __device__ __forceinline__ float squares(uint32_t pair) { return low(pair) * low(pair) + high(pair) * high(pair); }
 
 template <int M_TILES, int N_TILES, bool NORM, End END>
-__device__ __forceinline__ void skinny(void* y, const bf16* x, const bf16* weight, const bf16* norm_weight, float eps, int n_tokens, int inputs,
-                                       int outputs) {
+__device__ __forceinline__ void skinny(void* y, bf16* copy, const bf16* x, const bf16* weight, const bf16* norm_weight, float eps, int n_tokens,
+                                       int inputs, int outputs) {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     // With GATE, `outputs` counts the gated ones, and the up half of the weight follows the gate half.
     const int first_output = blockIdx.x * 16 * (END == End::GATE ? 1 : M_TILES);
@@ -109,9 +109,9 @@ __device__ __forceinline__ void skinny(void* y, const bf16* x, const bf16* weigh
         if (END == End::LOGITS) {
             static_cast<float*>(y)[at] = value;
         } else {
-            bf16* to = static_cast<bf16*>(y) + at;
+            bf16* to = (END == End::ADD ? copy : static_cast<bf16*>(y)) + at;
             if (END == End::GATE) value = value / (1.0f + __expf(-value)) * up;
-            if (END == End::ADD) value += __bfloat162float(*to);
+            if (END == End::ADD) value = static_cast<float*>(y)[at] += value;
             *to = __float2bfloat16(value);
         }
     }
@@ -120,8 +120,8 @@ __device__ __forceinline__ void skinny(void* y, const bf16* x, const bf16* weigh
 
 #define SKINNY(NAME, M_TILES, N_TILES, NORM, END)                                                                                              \
     extern "C" __global__ void __launch_bounds__(SKINNY_WARPS * 32, 2)                                                                           \
-        NAME(void* y, const bf16* x, const bf16* weight, const bf16* norm_weight, float eps, int n_tokens, int inputs, int outputs) {          \
-        skinny<M_TILES, N_TILES, NORM, END>(y, x, weight, norm_weight, eps, n_tokens, inputs, outputs);                                        \
+        NAME(void* y, bf16* copy, const bf16* x, const bf16* weight, const bf16* norm_weight, float eps, int n_tokens, int inputs, int outputs) { \
+        skinny<M_TILES, N_TILES, NORM, END>(y, copy, x, weight, norm_weight, eps, n_tokens, inputs, outputs);                                  \
     }
 
 SKINNY(skinny_norm_8, 1, 1, true, End::STORE)
