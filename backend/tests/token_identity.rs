@@ -135,17 +135,13 @@ fn tempered_tokens_depend_on_the_request_and_the_position_alone() {
 #[test]
 fn the_model_is_sensitive_to_every_early_token() {
     let mut alone = Alone::new();
-    let n_prompts = 12;
-    for place in [0, 1, 5, 10] {
-        let mut changed = 0;
-        for seed in 0..n_prompts {
+    for place in 0..12 {
+        for seed in 0..12 {
             let original = prompt(seed, 12);
             let mut other = original.clone();
             other[place] = (other[place] + 1) % 300;
-            changed += u32::from(alone.tokens(&original, 16) != alone.tokens(&other, 16));
+            assert_ne!(alone.tokens(&original, 16), alone.tokens(&other, 16), "token {place} of prompt {seed}");
         }
-        // A wrong token then passes unnoticed in fewer than one request of four, and the checks above compare hundreds.
-        assert!(4 * changed > 3 * n_prompts, "token {place} of the prompt changes {changed} of {n_prompts} outputs");
     }
 }
 

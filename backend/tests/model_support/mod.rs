@@ -10,9 +10,10 @@ use handoff_backend::driver::Executor;
 use handoff_backend::{Qwen3Config, RowInput, Runner, RunnerOptions, Sampling, Weights};
 use handoff_sim::policy::{Policy, REGISTRY, Setting, build};
 
-/// In f64, so that only a wrong token or position could change another token.
+/// In f64, so that only a wrong token or position could change another token. The head is not the embedding: with random weights a shared one
+/// says the last token once more, whatever came before.
 pub fn tiny_model() -> Runner {
-    let config = Qwen3Config::built_in("tiny").unwrap();
+    let config = Qwen3Config { tied_head: false, ..Qwen3Config::built_in("tiny").unwrap() };
     let options = RunnerOptions { kv_tokens: 4096, slots: 24, request_tokens_max: 128 };
     Runner::cpu(&config, &Weights::dummy_sensitive(7), DType::F64, options).unwrap()
 }

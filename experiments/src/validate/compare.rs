@@ -34,8 +34,13 @@ pub(super) struct BothBreakEven {
     pub(super) concurrency: u32,
     /// The smallest N from which every larger N has a predicted speed-up of at least 1; null if none.
     pub(super) predicted: Option<u32>,
-    /// The same from measurements.
+    /// The same if each start of the line were its fastest and each of the large model alone its slowest, and the other way round. Two ends that
+    /// differ mean that the starts do not settle it.
+    pub(super) predicted_range: [Option<u32>; 2],
+    /// As `predicted`, from measurements.
     pub(super) measured: Option<u32>,
+    /// As `predicted_range`, from measurements.
+    pub(super) measured_range: [Option<u32>; 2],
     pub(super) predicted_wins: Vec<u32>,
     pub(super) measured_wins: Vec<u32>,
     /// Whether the two are the same step of the grid.
@@ -101,10 +106,7 @@ pub(super) fn groups(rows: &[Row]) -> Vec<Group> {
 
 /// Break-evens of the every-N cells, one a placement and concurrency.
 pub(super) fn break_evens(rows: &[Row]) -> Vec<BothBreakEven> {
-    let baseline = |row: &Row| {
-        let mut same = rows.iter().filter(|other| other.is_baseline() && other.concurrency == row.concurrency);
-        same.next().map(|other| (other.predicted, other.measured))
-    };
+    let baseline = |row: &Row| rows.iter().find(|other| other.is_baseline() && other.concurrency == row.concurrency);
     let mut lines: Vec<Vec<&Row>> = Vec::new();
     for row in rows.iter().filter(|row| row.policy == "every") {
         match lines.iter_mut().find(|line| line[0].same_line(row)) {
@@ -116,33 +118,43 @@ pub(super) fn break_evens(rows: &[Row]) -> Vec<BothBreakEven> {
         .into_iter()
         .filter_map(|mut line| {
             line.sort_by_key(|row| row.every);
-            let (predicted_alone, measured_alone) = baseline(line[0])?;
-            let speedups: Vec<(u32, f64, f64)> = line
-                .iter()
-                .filter_map(|row| Some((row.every?, row.predicted / predicted_alone, row.measured / measured_alone)))
-                .collect();
-            let side = |speedup: &dyn Fn(&(u32, f64, f64)) -> f64| {
-                let wins: Vec<u32> = speedups.iter().filter(|cell| speedup(cell) >= 1.0).map(|cell| cell.0).collect();
-                let from = speedups.iter().rposition(|cell| speedup(cell) < 1.0).map_or(0, |position| position + 1);
-                (speedups.get(from).map(|cell| cell.0), wins)
+            let alone = baseline(line[0])?;
+            let speedups = |of: &dyn Fn(&Row) -> f64, of_alone: &dyn Fn(&Row) -> f64| -> Vec<(u32, f64)> {
+                line.iter().filter_map(|row| Some((row.every?, of(row) / of_alone(alone)))).collect()
             };
-            let (predicted, predicted_wins) = side(&|cell| cell.1);
-            let (measured, measured_wins) = side(&|cell| cell.2);
-            let disagreeing = speedups.iter().filter(|cell| (cell.1 >= 1.0) != (cell.2 >= 1.0)).map(|cell| cell.2);
+            let range = |low: &dyn Fn(&Row) -> f64, high: &dyn Fn(&Row) -> f64| {
+                [break_even(&speedups(high, low)), break_even(&speedups(low, high))]
+            };
+            let predicted = speedups(&|row| row.predicted, &|row| row.predicted);
+            let measured = speedups(&|row| row.measured, &|row| row.measured);
+            let both = predicted.iter().zip(&measured);
+            let disagreeing = both.filter(|(one, other)| (one.1 >= 1.0) != (other.1 >= 1.0)).map(|(_, cell)| cell.1);
             let closest = disagreeing.min_by(|left, right| (left - 1.0).abs().total_cmp(&(right - 1.0).abs()));
             Some(BothBreakEven {
                 placement: line[0].placement.clone(),
                 order: line[0].order.clone(),
                 concurrency: line[0].concurrency,
-                same: predicted == measured,
-                predicted,
-                measured,
-                predicted_wins,
-                measured_wins,
+                same: break_even(&predicted) == break_even(&measured),
+                predicted: break_even(&predicted),
+                predicted_range: range(&|row| row.predicted_low, &|row| row.predicted_high),
+                measured: break_even(&measured),
+                measured_range: range(&|row| row.measured_low, &|row| row.measured_high),
+                predicted_wins: wins(&predicted),
+                measured_wins: wins(&measured),
                 closest_disagreement: closest,
             })
         })
         .collect()
+}
+
+/// The smallest N from which every larger N has a speed-up of at least 1, of speed-ups by rising N.
+fn break_even(speedups: &[(u32, f64)]) -> Option<u32> {
+    let from = speedups.iter().rposition(|&(_, speedup)| speedup < 1.0).map_or(0, |position| position + 1);
+    speedups.get(from).map(|&(every, _)| every)
+}
+
+fn wins(speedups: &[(u32, f64)]) -> Vec<u32> {
+    speedups.iter().filter(|(_, speedup)| *speedup >= 1.0).map(|&(every, _)| every).collect()
 }
 
 /// The best threshold of each group of R2R cells that differ in nothing else.
@@ -211,6 +223,26 @@ mod tests {
         let losing = [alone(100.0, 100.0), every(1, 90.0, 91.0)];
         let [found] = &break_evens(&losing)[..] else { panic!("one line") };
         assert_eq!((found.predicted, found.measured, found.same, found.closest_disagreement), (None, None, true, None));
+    }
+
+    #[test]
+    fn starts_that_differ_leave_the_break_even_open() {
+        let spread = |row: Row, by: f64| Row {
+            measured_low: row.measured - by,
+            measured_high: row.measured + by,
+            predicted_low: row.predicted,
+            predicted_high: row.predicted,
+            ..row
+        };
+        let rows = [alone(100.0, 100.0), every(1, 90.0, 90.0), every(2, 99.5, 100.5), every(4, 101.5, 102.5)];
+        let of = |by: f64| {
+            let rows: Vec<Row> = rows.iter().map(|row| spread(row.clone(), by)).collect();
+            let [found] = &break_evens(&rows)[..] else { panic!("one line") };
+            (found.predicted_range, found.measured_range)
+        };
+        assert_eq!(of(0.1), ([Some(4); 2], [Some(2); 2]));
+        assert_eq!(of(1.0), ([Some(4); 2], [Some(2), Some(4)]));
+        assert_eq!(of(2.0), ([Some(4); 2], [Some(2), None]));
     }
 
     #[test]

@@ -72,18 +72,26 @@ pub(super) fn write_tables(out: &mut dyn Write, rows: &[Row], device: &str, weig
             .text("wins, predicted")
             .text("wins, measured");
         for line in &found {
-            let shown = |every: Option<u32>| every.map_or_else(|| "none".to_owned(), |every| every.to_string());
+            let one = |every: Option<u32>| every.map_or_else(|| "none".to_owned(), |every| every.to_string());
+            let shown = |every: Option<u32>, [low, high]: [Option<u32>; 2]| {
+                if low == high { one(every) } else { format!("{} ({} to {})", one(every), one(low), one(high)) }
+            };
             table.row([
                 place(&line.placement, line.order.as_deref()),
                 line.concurrency.to_string(),
-                shown(line.predicted),
-                shown(line.measured),
+                shown(line.predicted, line.predicted_range),
+                shown(line.measured, line.measured_range),
                 if line.same { "yes" } else { "no" }.to_owned(),
                 list(&line.predicted_wins),
                 list(&line.measured_wins),
             ]);
         }
         writeln!(out, "{}", table.render(terminal_width()))?;
+        if found.iter().any(|line| {
+            line.predicted_range[0] != line.predicted_range[1] || line.measured_range[0] != line.measured_range[1]
+        }) {
+            writeln!(out, "in brackets: where the random starts leave it open")?;
+        }
     }
     let found = thresholds(rows);
     if !found.is_empty() {
