@@ -22,6 +22,7 @@ use handoff_sim::scenario::{Checkpoint, CostConfig, ModelSpec, Scenario};
 
 use crate::failure::Failure;
 
+pub(crate) use devices::WIDE_SKINNY_TOKENS_MAX;
 pub(crate) use warm::warm_up;
 
 /// Where models run.
@@ -68,6 +69,13 @@ pub(crate) struct Limits {
     pub(crate) new_tokens: u32,
 }
 
+impl Limits {
+    /// Requests that a model keeps at once: those in the system, as many again whose release is on its way, and a few.
+    pub(crate) fn slots(self) -> u32 {
+        self.requests * 2 + 8
+    }
+}
+
 /// A model that is about to be loaded.
 #[derive(Clone, Debug)]
 pub(crate) struct PlannedModel {
@@ -111,7 +119,7 @@ impl Plan {
         machine: MachineArguments,
         limits: Limits,
     ) -> Result<Self, Failure> {
-        let slots = u64::from(limits.requests) * 2 + 8;
+        let slots = u64::from(limits.slots());
         let mut models = Vec::new();
         for model in scenario.models() {
             models.push(planned(model, folder, machine.device)?);
@@ -207,7 +215,7 @@ impl Plan {
             model: model.shape.clone(),
             graph: model.graph,
             executor,
-            slots: self.limits.requests * 2 + 8,
+            slots: self.limits.slots(),
             kv_tokens_max: model.kv_tokens,
             request_tokens_max: self.limits.request_tokens + 1,
         }
@@ -251,7 +259,7 @@ impl Plan {
         };
         let options = RunnerOptions {
             kv_tokens: usize::try_from(model.kv_tokens).unwrap_or(usize::MAX),
-            slots: self.limits.requests as usize * 2 + 8,
+            slots: self.limits.slots() as usize,
             request_tokens_max: self.limits.request_tokens as usize + 1,
         };
         let runner = match self.kind {

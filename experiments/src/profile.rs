@@ -12,7 +12,7 @@ use crate::cli::{Format, GraphKind, Profile};
 use crate::failure::Failure;
 use crate::input::Input;
 use crate::interrupt;
-use crate::machine::{DeviceKind, Limits, Plan};
+use crate::machine::{DeviceKind, Limits, Plan, WIDE_SKINNY_TOKENS_MAX};
 use crate::measure::limits_of;
 use crate::message::say;
 use crate::output::cells::to_csv;
@@ -156,6 +156,23 @@ fn extent(arguments: &Profile, limits: Limits) -> Result<Extent, Failure> {
     })
 }
 
+/// A few batches to step side by side, each pair measured once.
+fn corun_rows(device: DeviceKind, limits: Limits) -> Vec<u32> {
+    let most = limits.requests.max(1);
+    let mut rows = match device {
+        DeviceKind::Cpu => vec![1, most.min(4), most],
+        // From one token more than the skinny products take, a wide model's steps run in cuBLAS, which leaves much more of the device to the other
+        // model. An extend comes to that many tokens with few requests, so both sides of the jump are measured, and one far beyond.
+        DeviceKind::Cuda => {
+            let jump = WIDE_SKINNY_TOKENS_MAX;
+            [1, jump, jump + 1, most.max(32)].map(|rows| rows.min(limits.slots())).to_vec()
+        }
+    };
+    rows.sort_unstable();
+    rows.dedup();
+    rows
+}
+
 fn default_grid(device: DeviceKind) -> Grid {
     match device {
         DeviceKind::Cpu => Grid::for_cpu(),
@@ -165,9 +182,7 @@ fn default_grid(device: DeviceKind) -> Grid {
 
 /// An extent over a grid, at the effort that suits the device.
 pub(crate) fn for_limits(device: DeviceKind, grid: Grid, limits: Limits) -> Extent {
-    // A few sizes that a cell comes to; each is measured once.
-    let mut corun_rows = vec![1, limits.requests.clamp(1, 4), limits.requests.max(1)];
-    corun_rows.dedup();
+    let corun_rows = corun_rows(device, limits);
     let kv_tokens = grid.decode.kv_tokens.get(grid.decode.kv_tokens.len() / 2).copied().unwrap_or(64);
     Extent {
         grid,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use handoff_scheduler::{
     Coordination, FirstKind, ModelIdx, Order, PeerRequest, RowKind, Sharing, StepPlan, Threshold, Timestamp,
 };
-use handoff_sim::cost::{CorunRates, HostCost, Jitter};
+use handoff_sim::cost::{COLUMNS, CorunRates, HostCost, Jitter, Profile};
 use handoff_sim::engine::{EngineConfig, FreshCost, Metrics, Observer, Window, replicate_observed};
 use handoff_sim::policy::{Every, Solo, r_stitch, r2r};
 use handoff_sim::scenario::{Embedded, Scenario, Source};
@@ -254,6 +254,27 @@ fn forwards_that_end_together_on_one_device_are_absorbed_together() {
         // One request at each model; the one at the large model stays, and the other joins its next step.
         assert_eq!(launches.0[..3], [(0, 1, 1), (0, 0, 1), (8_000_000, 1, 2)], "{small_ms} ms at {rate}");
     }
+}
+
+/// How much room a step leaves to others depends on its tokens: an extend over 8 is a decode of 8 rows, though two requests never make a batch of 8.
+/// Visits are random: with fixed ones a faster step may lead to a slower orbit.
+#[test]
+fn an_extend_leaves_as_much_of_the_device_as_a_decode_of_its_tokens() {
+    let throughput = |beside_more_than_4: f64| {
+        let mut profile = COLUMNS.join(",");
+        for (model, peer) in [("small", "large"), ("large", "small")] {
+            for (peer_rows, rate) in [(4, 0.2), (5, beside_more_than_4)] {
+                profile += &format!("\nD,{model},corun,true,1,,,{peer},{peer_rows},{rate},,,,");
+            }
+        }
+        let profile = Profile::parse(profile.as_bytes(), "p.csv").unwrap();
+        let rates = CorunRates::from_profile(&profile, None, &[("small", true), ("large", true)]).unwrap();
+        let models = vec![model("small", affine(3.0, 0.0), 1), model("large", affine(4.0, 0.0), 1)];
+        let mut config = config(r_stitch::new(0.1, 0.1, true).unwrap(), models, Place::Ps(1.0, 1.0), 2);
+        config.corun = Some(rates);
+        run(&config, 5, 2, 20).unwrap().throughput()
+    };
+    assert!(throughput(0.9) > 1.02 * throughput(0.2));
 }
 
 #[test]

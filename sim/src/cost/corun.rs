@@ -7,6 +7,10 @@ use super::{CorunPoint, LookupError, ParameterError, Profile};
 
 /// The speed of each model's steps while another model's step runs on the same device: 1 is full speed.
 ///
+/// It depends on the new tokens of both steps. Nearly all of a forward are matrix products over its tokens, which run the same kernels whether
+/// the tokens are 16 decodes or an extend over 16; how much of the device such a kernel leaves to others changes with its size, and jumps where
+/// a model changes from one kind of kernel to another.
+///
 /// ```
 /// use handoff_scheduler::ModelIdx;
 /// use handoff_sim::cost::CorunRates;
@@ -49,8 +53,8 @@ impl CorunRates {
     /// The rates that `profile` measured on `device` (`None`: its only one), between any two of `models`, each given as
     /// its name and its graph setting.
     ///
-    /// Measured points rarely fill a grid. A pair of row counts that was not measured takes the rate of the point
-    /// nearest in log2(rows) and log2(peer rows), the mean if several are equally near; in between, rates are
+    /// Rates are measured with decodes, whose rows are their tokens. Measured points rarely fill a grid. A pair that was not measured takes
+    /// the rate of the point nearest in log2(tokens) and log2(peer tokens), the mean if several are equally near; in between, rates are
     /// interpolated bilinearly.
     ///
     /// # Errors
@@ -84,14 +88,14 @@ impl CorunRates {
         Ok(Self { n_models: models.len(), pairs })
     }
 
-    /// The speed of a step of `model` over `rows` rows while a step of `peer` over `peer_rows` rows runs.
+    /// The speed of a step of `model` over `tokens` new tokens while a step of `peer` over `peer_tokens` runs.
     ///
     /// # Panics
     /// As [`CorunRates::lookup`].
     #[inline]
     #[must_use]
-    pub fn rate(&self, model: ModelIdx, rows: u32, peer: ModelIdx, peer_rows: u32) -> f64 {
-        self.lookup(model, rows, peer, peer_rows).rate
+    pub fn rate(&self, model: ModelIdx, tokens: u32, peer: ModelIdx, peer_tokens: u32) -> f64 {
+        self.lookup(model, tokens, peer, peer_tokens).rate
     }
 
     /// As [`CorunRates::rate`], and whether the rate was measured at such batches.
@@ -100,12 +104,12 @@ impl CorunRates {
     /// If the two models are the same or one of them was not there when the rates were made.
     #[inline]
     #[must_use]
-    pub fn lookup(&self, model: ModelIdx, rows: u32, peer: ModelIdx, peer_rows: u32) -> CorunRate {
+    pub fn lookup(&self, model: ModelIdx, tokens: u32, peer: ModelIdx, peer_tokens: u32) -> CorunRate {
         assert!(model.idx() < self.n_models && peer.idx() < self.n_models, "rates exist for every model of the run");
         let pair = self.pairs[model.idx() * self.n_models + peer.idx()].as_ref();
         match pair.expect("a model runs one step at a time, so never beside itself") {
             Pair::Constant(rate) => CorunRate { rate: *rate, extrapolated: false },
-            Pair::Measured(grid) => grid.at(f64::from(rows), f64::from(peer_rows)),
+            Pair::Measured(grid) => grid.at(f64::from(tokens), f64::from(peer_tokens)),
         }
     }
 }
@@ -116,7 +120,7 @@ enum Pair {
     Measured(Grid),
 }
 
-/// A full grid over rows and peer rows, both ascending.
+/// A full grid over tokens and peer tokens, both ascending; where it was measured, those are rows.
 #[derive(Clone, PartialEq, Debug)]
 struct Grid {
     rows: Vec<f64>,
@@ -143,17 +147,17 @@ impl Grid {
     }
 
     #[inline]
-    fn at(&self, rows: f64, peer_rows: f64) -> CorunRate {
+    fn at(&self, tokens: f64, peer_tokens: f64) -> CorunRate {
         let n_peer_rows = self.peer_rows.len();
-        let (idx, weight) = bracket(&self.rows, rows);
-        let (peer_idx, peer_weight) = bracket(&self.peer_rows, peer_rows);
+        let (idx, weight) = bracket(&self.rows, tokens);
+        let (peer_idx, peer_weight) = bracket(&self.peer_rows, peer_tokens);
         let mut rate = lerp(&self.rates[idx * n_peer_rows..], peer_idx, peer_weight);
         if weight != 0.0 {
             let next_rate = lerp(&self.rates[(idx + 1) * n_peer_rows..], peer_idx, peer_weight);
             rate += (next_rate - rate) * weight;
         }
         let is_outside = |axis: &[f64], x: f64| x < axis[0] || x > axis[axis.len() - 1];
-        let extrapolated = is_outside(&self.rows, rows) || is_outside(&self.peer_rows, peer_rows);
+        let extrapolated = is_outside(&self.rows, tokens) || is_outside(&self.peer_rows, peer_tokens);
         CorunRate { rate, extrapolated }
     }
 }

@@ -14,7 +14,7 @@
 //!
 //! `new_tokens` and `kv_tokens` are per row of the batch: `rows` = 4, `new_tokens` = 8, `kv_tokens` = 512 is a forward
 //! over 32 new tokens of four requests that have each kept 512. `rate` is the time of a step alone over its time beside
-//! the peer. `mean_us` is required (for `corun` optional: the time beside the peer), `p50_us`, `p99_us` and `repeats`
+//! the peer, both of them decodes: so `rows` and `peer_rows` of a `corun` row are also the new tokens of the two steps. `mean_us` is required (for `corun` optional: the time beside the peer), `p50_us`, `p99_us` and `repeats`
 //! are optional. Times are microseconds.
 
 mod error;
@@ -106,11 +106,11 @@ pub struct CorunPoint {
     pub model: String,
     /// Whether that model was replayed as a CUDA graph.
     pub graph: bool,
-    /// Rows of its batch.
+    /// Rows of its batch, one new token each.
     pub rows: u32,
     /// The other model.
     pub peer_model: String,
-    /// Rows of the other model's batch.
+    /// Rows of the other model's batch, one new token each.
     pub peer_rows: u32,
     /// Time alone over time together, above 0 and at most 1.
     pub rate: f64,

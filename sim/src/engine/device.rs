@@ -30,6 +30,8 @@ pub(super) struct Flight {
     /// When the forward started.
     pub(super) forward_at: Timestamp,
     pub(super) rows: u32,
+    /// New tokens of all rows together.
+    tokens: u32,
     /// Time of the forward alone on its device, ns.
     pub(super) forward_ns: u64,
     device: u16,
@@ -47,6 +49,7 @@ impl Flight {
         launched_at: Timestamp::ZERO,
         forward_at: Timestamp::ZERO,
         rows: 0,
+        tokens: 0,
         forward_ns: 0,
         device: 0,
         work_left_ns: 0.0,
@@ -93,10 +96,18 @@ impl<'c> Flights<'c> {
 
     /// A step of `model` starts with the host's part, or at once with the forward.
     #[inline]
-    pub(super) fn launch(&mut self, now: Timestamp, model: ModelIdx, rows: u32, launch_ns: u64, forward_ns: u64) {
+    pub(super) fn launch(
+        &mut self,
+        now: Timestamp,
+        model: ModelIdx,
+        [rows, tokens]: [u32; 2],
+        launch_ns: u64,
+        forward_ns: u64,
+    ) {
         let flight = &mut self.flights[model.idx()];
         flight.launched_at = now;
         flight.rows = rows;
+        flight.tokens = tokens;
         flight.forward_ns = forward_ns.max(1);
         if launch_ns > 0 {
             flight.phase = Phase::Launch;
@@ -168,8 +179,8 @@ impl<'c> Flights<'c> {
             // At most two models share an overlapped device: a scenario with more is refused.
             let peer = (0..self.flights.len()).find(|&peer| peer != model && beside(&self.flights[peer]));
             let rate = peer.map_or(1.0, |peer| {
-                let rows = |model: usize| self.flights[model].rows;
-                corun.rate(ModelIdx(model as u8), rows(model), ModelIdx(peer as u8), rows(peer))
+                let tokens = |model: usize| self.flights[model].tokens;
+                corun.rate(ModelIdx(model as u8), tokens(model), ModelIdx(peer as u8), tokens(peer))
             });
             let flight = &mut self.flights[model];
             if rate == flight.rate {

@@ -481,7 +481,8 @@ impl<'c, O: Observer> Driver<'c, O> {
         }
         self.observer.launched(self.now, model, &plan);
         self.coordinator.launched(model);
-        self.flights.launch(self.now, model, sums.rows, launch_ns, forward_ns);
+        let new_tokens = u32::try_from(sums.new_tokens).unwrap_or(u32::MAX);
+        self.flights.launch(self.now, model, [sums.rows, new_tokens], launch_ns, forward_ns);
         // Preemptions, and releases of shares whose request ended elsewhere.
         self.act_on_outputs(model);
     }
