@@ -1,8 +1,11 @@
 //! Arguments.
 
+pub(crate) mod help;
+
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::failure::Failure;
@@ -10,7 +13,7 @@ use crate::machine::MachineArguments;
 
 /// What does a handoff between two language models cost, and how often can they hand a request back and forth before routing stops paying?
 #[derive(Debug, Parser)]
-#[command(name = "handoff", version, about, long_about = None)]
+#[command(name = "handoff", version, about, long_about = None, after_help = help::PROGRAM)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -32,8 +35,12 @@ pub(crate) enum Command {
     Validate(Validate),
     /// Predict the published tables of token-level routing, and compute what is claimed about them.
     Paper(Paper),
-    /// Draw the figure of a sweep again from its rows.csv.
+    /// Draw the figures of a sweep, a validation, tune or paper again from their CSV.
     Plot(Plot),
+    /// Print the completions of a shell.
+    Completions(Completions),
+    /// Write the manual pages.
+    Man(Man),
 }
 
 /// How results are printed on standard output.
@@ -51,7 +58,7 @@ pub(crate) enum Format {
 /// What every command takes.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Common {
-    /// A scenario file (TOML), or the name of an embedded one: h200, a100-paper.
+    /// A scenario file (TOML), or the name of an embedded one: h200, a100-paper, tiny.
     #[arg(long, value_name = "FILE")]
     pub(crate) scenario: Option<PathBuf>,
     /// Override a field of the scenario; may be given many times.
@@ -102,9 +109,7 @@ pub(crate) fn check_out(out: &Path) -> Result<(), Failure> {
 
 /// Arguments of `simulate`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Example: handoff simulate --scenario a100-paper --set model.large.threshold=2 --grid workload.concurrency=2..8"
-)]
+#[command(after_help = help::SIMULATE)]
 pub(crate) struct Simulate {
     #[command(flatten)]
     pub(crate) common: Common,
@@ -115,13 +120,7 @@ pub(crate) struct Simulate {
 
 /// Arguments of `sweep`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  handoff sweep\n  handoff sweep --every 1,2,4 --concurrency 4,8 --placement separate --scenario a100-paper\n  \
-    handoff sweep --scenario a100-paper --grid model.large.threshold=1..4\n\n\
-    Without --scenario the pair Qwen3-0.6B + Qwen3-32B on one or two H200 is swept over all placements. With a scenario, its own placement is \
-    swept unless --placement names others, in mode eager unless the scenario or an override names another mode, or --grid runs over a threshold. With --grid, axes that are not \
-    given stay as the scenario has them."
-)]
+#[command(after_help = help::SWEEP)]
 pub(crate) struct Sweep {
     #[command(flatten)]
     pub(crate) common: Common,
@@ -138,10 +137,7 @@ pub(crate) struct Sweep {
 
 /// Arguments of `measure`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  handoff measure\n  handoff measure --scenario h200 --device cuda --seconds 4 --grid policy.small=1,4,16\n\n\
-    Without --scenario a pair of made-up models runs on the processor."
-)]
+#[command(after_help = help::MEASURE)]
 pub(crate) struct Measure {
     #[command(flatten)]
     pub(crate) common: Common,
@@ -182,11 +178,7 @@ pub(crate) enum GraphKind {
 
 /// Arguments of `profile`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  handoff profile\n  handoff profile --device cuda --models Qwen3-0.6B,Qwen3-32B --out out/h200\n\n\
-    The models are those of the scenario, by default a pair of made-up ones on the processor. A scenario takes the result with \
-    cost = { profile = \"out/h200/profile.csv\", model = \"Qwen3-0.6B\" }."
-)]
+#[command(after_help = help::PROFILE)]
 pub(crate) struct Profile {
     #[command(flatten)]
     pub(crate) common: Common,
@@ -214,11 +206,7 @@ pub(crate) struct Profile {
 
 /// Arguments of `validate`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  handoff validate\n  handoff validate --scenario h200 --device cuda --every 1,4,16,64 --concurrency 1,4,16 --seconds 3\n\n\
-    Without --scenario a pair of made-up models runs on the processor, within some minutes. The machine is profiled first unless --profile gives \
-    a profile of it; predictions use the profile and nothing else."
-)]
+#[command(after_help = help::VALIDATE)]
 pub(crate) struct Validate {
     #[command(flatten)]
     pub(crate) common: Common,
@@ -275,12 +263,7 @@ pub(crate) enum TuneMethod {
 
 /// Arguments of `tune`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  handoff tune\n  handoff tune --scenario a100-paper --confirm 5 --sensitivity --by-active\n  \
-    handoff tune --compare --concurrency 1,4 --placement separate,exclusive\n\n\
-    Without --scenario the models of the embedded scenario h200 are tuned with policy r2r, p = 0.35, mode delayed. The thresholds of the \
-    scenario itself do not matter. Notes say which method was taken and why."
-)]
+#[command(after_help = help::TUNE)]
 pub(crate) struct Tune {
     #[command(flatten)]
     pub(crate) common: Common,
@@ -368,9 +351,7 @@ impl PaperTable {
 
 /// Arguments of `paper`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  handoff paper\n  handoff paper threshold\n  handoff paper claims\n\n\
-    Without a table all of them are predicted. The figures of arXiv 2610.12242 are part of the program; every cell says whether a parameter was \
-    fitted on it. --set overrides a field in every scenario that is simulated; cells at concurrency 1 come from exact formulas and do not see it.")]
+#[command(after_help = help::PAPER)]
 pub(crate) struct Paper {
     #[command(flatten)]
     pub(crate) common: Common,
@@ -381,11 +362,31 @@ pub(crate) struct Paper {
 
 /// Arguments of `plot`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example: handoff plot results/sweep-h200/default --out out/figure")]
+#[command(after_help = help::PLOT)]
 pub(crate) struct Plot {
-    /// A result folder of a sweep, or its rows.csv.
+    /// A result folder, or a CSV that holds its rows.
     pub(crate) from: PathBuf,
-    /// Where figure.svg and figure.png are written.
+    /// Where the figures are written, as SVG and PNG.
     #[arg(long, value_name = "DIR", default_value = "out/plot")]
+    pub(crate) out: PathBuf,
+    /// Replace the figures of the result folder itself, and note in its manifest which build drew them.
+    #[arg(long, conflicts_with = "out")]
+    pub(crate) in_place: bool,
+}
+
+/// Arguments of `completions`.
+#[derive(Debug, Args)]
+#[command(after_help = help::COMPLETIONS)]
+pub(crate) struct Completions {
+    /// The shell.
+    pub(crate) shell: Shell,
+}
+
+/// Arguments of `man`.
+#[derive(Debug, Args)]
+#[command(after_help = help::MAN)]
+pub(crate) struct Man {
+    /// Where the pages are written.
+    #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! The command line of Handoff: `handoff simulate | sweep | tune | profile | measure | validate | plot`.
+//! The command line of Handoff: `handoff simulate | sweep | tune | profile | measure | validate | paper | plot | completions | man`.
 
 mod cli;
 mod failure;
@@ -6,6 +6,7 @@ mod figure;
 mod input;
 mod interrupt;
 mod machine;
+mod manual;
 mod measure;
 mod message;
 mod output;
@@ -31,6 +32,8 @@ fn main() -> ExitCode {
         Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments),
         Command::Tune(arguments) => tune::run(&arguments),
+        Command::Completions(arguments) => manual::completions(&arguments),
+        Command::Man(arguments) => manual::pages(&arguments),
         Command::Measure(arguments) => measure::run(&arguments),
         Command::Paper(arguments) => paper::run(&arguments),
         Command::Plot(arguments) => plot::run(&arguments),

@@ -7,7 +7,9 @@ mod ablation;
 mod calibrate;
 mod claims;
 mod document;
+mod figures;
 mod fit;
+mod headings;
 mod machine;
 mod model_pairs;
 mod multi_node;
@@ -28,13 +30,16 @@ use serde::Serialize;
 
 use crate::cli::{self, PaperTable};
 use crate::failure::Failure;
-use crate::figure::png;
 use crate::message::say;
 use crate::output::cells::to_csv;
 use crate::output::fingerprint::Fingerprint;
-use crate::output::folder::{NamedFile, Opened, ResultFolder};
+use crate::output::folder::{Opened, ResultFolder, named};
 use crate::output::manifest::{Program, RunFacts, ScenarioText};
+use crate::output::origin::Origin;
 use crate::sweep::{default_folder, executable_digest};
+
+pub(crate) use figures::figures;
+pub(crate) use report::Row;
 
 use claims::Claim;
 use document::Document;
@@ -94,7 +99,10 @@ pub(crate) fn run(arguments: &cli::Paper) -> Result<(), Failure> {
     let computed = compute(&pool, Player::new(seed, common.sets.clone()), table)?;
     match opened {
         Opened::UpToDate(_) => say(format_args!("`{}` already holds these results", folder.display())),
-        Opened::Unfinished(folder) => publish(&folder, &computed.files(seed)?, computed.facts(seed)?)?,
+        Opened::Unfinished(folder) => {
+            let facts = computed.facts(seed)?;
+            publish(&folder, &computed.files(&Origin::of_run(&facts))?, facts)?;
+        }
     }
     computed.print(common.format)
 }
@@ -116,8 +124,7 @@ fn file_names(table: Option<PaperTable>) -> Vec<String> {
 }
 
 fn publish(folder: &ResultFolder, files: &[(String, Vec<u8>)], facts: RunFacts) -> Result<(), Failure> {
-    let named: Vec<NamedFile<'_>> = files.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())).collect();
-    folder.publish(&named, facts)?;
+    folder.publish(&named(files), facts)?;
     let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
     say(format_args!("wrote {} and manifest.json to `{}`", names.join(", "), show(folder.path())));
     Ok(())
@@ -182,7 +189,7 @@ impl Paper {
 
 impl Computed {
     /// The files of the result folder.
-    fn files(&self, seed: u64) -> Result<Vec<(String, Vec<u8>)>, Failure> {
+    fn files(&self, origin: &Origin) -> Result<Vec<(String, Vec<u8>)>, Failure> {
         let mut json = Vec::new();
         self.write_json(&mut json)?;
         let mut files = Vec::new();
@@ -196,22 +203,8 @@ impl Computed {
             to_csv(&self.document().parameter_rows()).map_err(std::io::Error::from)?,
         ));
         files.push(("report.json".to_owned(), json));
-        let program = Program::current();
-        let commit: String = program.commit.chars().take(10).collect();
-        let caption = vec![
-            format!(
-                "published: arXiv 2610.12242; predicted: handoff {}, commit {commit}, seed {seed}",
-                program.version
-            ),
-            "lines join predictions and mean nothing in between".to_owned(),
-        ];
-        for table in &self.tables {
-            if let Some(svg) = table.figure(&caption) {
-                let svg = svg?;
-                let image = png::rasterise(&svg)?;
-                files.push((format!("{}.svg", table.table), svg.into_bytes()));
-                files.push((format!("{}.png", table.table), image));
-            }
+        for drawing in figures(&self.document().rows, origin)? {
+            files.extend(drawing.files()?);
         }
         Ok(files)
     }

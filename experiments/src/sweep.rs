@@ -21,19 +21,18 @@ use serde::Serialize;
 
 use crate::cli::{Format, Sweep};
 use crate::failure::Failure;
-use crate::figure::png;
 use crate::input::{Input, ScenarioParts};
 use crate::interrupt;
 use crate::message::say;
 use crate::output::fingerprint::Fingerprint;
-use crate::output::folder::Opened;
+use crate::output::folder::{Opened, named};
 use crate::output::journal::{Journal, read_rows};
 use crate::output::manifest::{Profile, Program, RunFacts};
+use crate::output::origin::Origin;
 use crate::output::{cells, document};
 
 pub(crate) use cell::run as run_scenario;
 pub(crate) use figures::figure;
-pub(crate) use report::caption;
 pub(crate) use row::Row;
 
 use axes::Axes;
@@ -73,10 +72,8 @@ pub(crate) fn run(arguments: &Sweep) -> Result<(), Failure> {
             compute(&pool, &cells, &journal, &folder)?;
             let rows: Vec<Row> = journal.rows()?;
             let facts = facts(&input, scenario.seed(), "simulated");
-            let caption = caption(&facts.scenario.name, scenario.seed(), &rows, Some(&Program::current()));
-            let svg = figure(&rows, &caption)?;
-            let image = png::rasterise(&svg)?;
-            journal.finish(&[(FIGURES[0], svg.as_bytes()), (FIGURES[1], &image)], facts)?;
+            let files = figure(&rows, &Origin::of_run(&facts))?.files()?;
+            journal.finish(&named(&files), facts)?;
             say(format_args!("wrote rows.csv, figure.svg, figure.png and manifest.json to `{}`", folder.display()));
             rows
         }

@@ -17,14 +17,20 @@ use serde::Serialize;
 
 use crate::cli::{Common, Format, Tune, TuneMethod};
 use crate::failure::Failure;
-use crate::figure::png;
+use crate::figure::Drawing;
 use crate::input::{Input, whole_numbers};
 use crate::message::say;
 use crate::output::cells::to_csv;
 use crate::output::document::{write_csv, write_json};
 use crate::output::fingerprint::Fingerprint;
-use crate::output::folder::{Opened, ResultFolder};
+use crate::output::folder::{Opened, ResultFolder, named};
+use crate::output::manifest::RunFacts;
+use crate::output::origin::Origin;
 use crate::sweep::{Configuration, default_folder, facts};
+
+pub(crate) use compare_document::CompareRow;
+pub(crate) use document::Row;
+pub(crate) use figures::{Shown, comparison};
 
 use document::Document;
 
@@ -88,8 +94,9 @@ pub(crate) fn run(arguments: &Tune) -> Result<(), Failure> {
     }
     if let Some(folder) = folder {
         let facts = facts(&input, scenario.seed(), "simulated");
-        let svg = figures::thresholds(&document, &facts.scenario.name)?;
-        publish(&folder, &document.rows(), &document, &svg, facts)?;
+        let (rows, json) = (document.rows(), json(&document)?);
+        let shown = Shown::new(&rows, Some(&json)).expect("thresholds are written as they are read");
+        publish(&folder, &rows, json, shown.figure(&Origin::of_run(&facts))?, facts)?;
     }
     let mut out = std::io::stdout().lock();
     match common.format {
@@ -200,20 +207,23 @@ fn open(path: &Path, fingerprint: Fingerprint) -> Result<Option<ResultFolder>, F
     }
 }
 
-fn publish<R: Serialize, D: Serialize>(
-    folder: &ResultFolder,
-    rows: &[R],
-    document: &D,
-    svg: &str,
-    facts: crate::output::manifest::RunFacts,
-) -> Result<(), Failure> {
+fn json<D: Serialize>(document: &D) -> Result<Vec<u8>, Failure> {
     let mut json = Vec::new();
     write_json(&mut json, SCHEMA, document)?;
+    Ok(json)
+}
+
+fn publish<R: Serialize>(
+    folder: &ResultFolder,
+    rows: &[R],
+    report: Vec<u8>,
+    drawing: Drawing,
+    facts: RunFacts,
+) -> Result<(), Failure> {
     let csv = to_csv(rows).map_err(std::io::Error::from)?;
-    let image = png::rasterise(svg)?;
-    let contents: [&[u8]; 4] = [&csv, &json, svg.as_bytes(), &image];
-    let files: Vec<_> = FILES.into_iter().zip(contents).collect();
-    folder.publish(&files, facts)?;
+    let mut files = vec![(FILES[0].to_owned(), csv), (FILES[1].to_owned(), report)];
+    files.extend(drawing.files()?);
+    folder.publish(&named(&files), facts)?;
     say(format_args!("wrote {} and manifest.json to `{}`", FILES.join(", "), folder.path().display()));
     Ok(())
 }

@@ -20,7 +20,6 @@ use serde::Serialize;
 
 use crate::cli::{Format, Validate};
 use crate::failure::Failure;
-use crate::figure::png;
 use crate::input::Input;
 use crate::interrupt;
 use crate::machine::{Limits, Plan};
@@ -31,12 +30,14 @@ use crate::output::atomic;
 use crate::output::cells::CellKey;
 use crate::output::document::{write_csv, write_json};
 use crate::output::fingerprint::Fingerprint;
-use crate::output::folder::Opened;
+use crate::output::folder::{Opened, named};
 use crate::output::journal::{Journal, read_rows};
-use crate::output::manifest::{Profile, Program};
+use crate::output::manifest::Profile;
+use crate::output::origin::Origin;
 use crate::profile::{PROFILE_FILE, measure_profile};
 use crate::sweep::{Configuration, default_folder, facts};
 
+pub(crate) use figures::figures;
 pub(crate) use row::Row;
 
 use cell::Cell;
@@ -112,22 +113,14 @@ pub(crate) fn run(arguments: &Validate) -> Result<(), Failure> {
             compute(&cells, &plan, &profile, starts, &journal, &folder, &mut executors)?;
             let rows: Vec<Row> = journal.rows()?;
             let facts = facts(&input, scenario.seed(), &plan.described());
-            let caption = figures::caption(&facts.scenario.name, &plan, &rows, &Program::current());
             let mut report = Vec::new();
             write_json(&mut report, SCHEMA, &report::Document::of(&rows, &plan.device, plan.weights()))?;
-            let mut files: Vec<(&str, Vec<u8>)> = vec![(PROFILE_FILE, bytes), (REPORT_FILE, report)];
-            for (names, svg) in [
-                ([FIGURES[0], FIGURES[1]], figures::over_every(&rows, &caption)),
-                ([FIGURES[2], FIGURES[3]], figures::over_thresholds(&rows, &caption)),
-            ] {
-                let Some(svg) = svg.transpose()? else { continue };
-                let image = png::rasterise(&svg)?;
-                files.push((names[0], svg.into_bytes()));
-                files.push((names[1], image));
+            let mut files = vec![(PROFILE_FILE.to_owned(), bytes), (REPORT_FILE.to_owned(), report)];
+            for drawing in figures(&rows, &Origin::of_run(&facts))? {
+                files.extend(drawing.files()?);
             }
-            let listed: Vec<(&str, &[u8])> = files.iter().map(|(name, bytes)| (*name, bytes.as_slice())).collect();
-            let written: Vec<&str> = listed.iter().map(|(name, _)| *name).collect();
-            journal.finish(&listed, facts)?;
+            let written: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
+            journal.finish(&named(&files), facts)?;
             say(format_args!("wrote rows.csv, {} and manifest.json to `{}`", written.join(", "), folder.display()));
             rows
         }

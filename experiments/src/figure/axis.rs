@@ -16,18 +16,35 @@ pub(super) struct Axis {
     low: f64,
     high: f64,
     pub(super) ticks: Vec<Tick>,
+    /// Ticks are words rather than numbers: their letters become smaller before one is left out, for the others do not tell what it was.
+    pub(super) is_words: bool,
 }
 
 /// Room on each side of the outermost values, as a part of the whole axis.
 const PADDING: f64 = 0.06;
 
+/// The most places that are ticks: with more the labels would be grey.
+const PLACES_MAX: usize = 24;
+
 impl Axis {
-    /// A logarithmic axis whose ticks are the given values (positive, rising, at least one) and nothing else.
-    pub(super) fn of_values(values: &[u32]) -> Self {
-        let ticks = values.iter().map(|&value| Tick { value: f64::from(value), label: value.to_string() }).collect();
-        let ends = values.first().zip(values.last()).map(|(&low, &high)| (f64::from(low), f64::from(high)));
-        let (low, high) = padded(Scale::Log, ends.unwrap_or((1.0, 1.0)));
-        Self { scale: Scale::Log, low, high, ticks }
+    /// An axis over the places where points stand, all of which the scale can show. They are its ticks, so that each can be read off;
+    /// round numbers are where they are too many.
+    pub(super) fn of_places(scale: Scale, places: impl IntoIterator<Item = f64>) -> Self {
+        let mut places: Vec<f64> = places.into_iter().collect();
+        places.sort_by(f64::total_cmp);
+        let (low, high) = places.first().copied().zip(places.last().copied()).unwrap_or((1.0, 1.0));
+        let axis = Self::of_range(scale, low, high);
+        let mut ticks: Vec<Tick> = places.into_iter().map(|value| Tick { value, label: plain(value) }).collect();
+        ticks.dedup_by(|next, tick| next.label == tick.label);
+        if ticks.len() > PLACES_MAX { axis } else { Self { ticks, ..axis } }
+    }
+
+    /// An axis of words, the first at 0, the next at 1, and so on.
+    pub(super) fn of_words(words: &[String]) -> Self {
+        let ticks: Vec<Tick> =
+            (0..).zip(words).map(|(place, word)| Tick { value: f64::from(place), label: word.clone() }).collect();
+        let high = ticks.last().map_or(0.0, |tick| tick.value) + 0.5;
+        Self { scale: Scale::Linear, low: -0.5, high, ticks, is_words: true }
     }
 
     /// An axis from `low` to `high`, both of which the scale can show, with ticks at round numbers.
@@ -38,7 +55,7 @@ impl Axis {
             Scale::Log => log_ticks(low, high),
         };
         let ticks = values.into_iter().map(|value| Tick { value, label: plain(value) }).collect();
-        Self { scale, low, high, ticks }
+        Self { scale, low, high, ticks, is_words: false }
     }
 
     /// How far along the axis a value lies: 0 at its start, 1 at its end. A value beyond the axis is put on its end.
@@ -140,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_grid_is_its_own_ticks() {
-        let axis = Axis::of_values(&[1, 3, 64]);
+        let axis = Axis::of_places(Scale::Log, [64.0, 1.0, 3.0, 1.0]);
         assert_eq!(labels(&axis), ["1", "3", "64"]);
         let places: Vec<f64> = [1.0, 8.0, 64.0].map(|value| axis.position(value)).to_vec();
         assert!(((places[0] + places[2]) / 2.0 - places[1]).abs() < 1e-12, "equal factors take equal room");
@@ -148,8 +165,24 @@ mod tests {
     }
 
     #[test]
+    fn thresholds_are_whole_numbers_and_many_places_are_round_ones() {
+        assert_eq!(labels(&Axis::of_places(Scale::Linear, [1.0, 2.0, 3.0, 4.0])), ["1", "2", "3", "4"]);
+        assert_eq!(labels(&Axis::of_places(Scale::Linear, [0.1, 0.35])), ["0.1", "0.35"]);
+        let many = Axis::of_places(Scale::Linear, (0..100).map(f64::from));
+        assert_eq!(labels(&many), ["0", "20", "40", "60", "80", "100"]);
+    }
+
+    #[test]
+    fn words_stand_in_their_order_with_equal_room() {
+        let axis = Axis::of_words(&["eager", "delayed"].map(str::to_owned));
+        assert_eq!(labels(&axis), ["eager", "delayed"]);
+        assert_eq!([0.0, 1.0].map(|place| axis.position(place)), [0.25, 0.75]);
+        assert!((Axis::of_words(&["alone".to_owned()]).position(0.0) - 0.5).abs() < 1e-12);
+    }
+
+    #[test]
     fn one_value_lies_in_the_middle() {
-        assert!((Axis::of_values(&[8]).position(8.0) - 0.5).abs() < 1e-12);
+        assert!((Axis::of_places(Scale::Log, [8.0]).position(8.0) - 0.5).abs() < 1e-12);
         assert!((Axis::of_range(Scale::Log, 50.0, 50.0).position(50.0) - 0.5).abs() < 1e-12);
         assert!((Axis::of_range(Scale::Linear, 50.0, 50.0).position(50.0) - 0.5).abs() < 1e-12);
     }

@@ -2,8 +2,8 @@
 
 use super::axis::Axis;
 use super::legend::Sample;
+use super::looks::Looks;
 use super::sheet::{Curve, CurvePoint, Panel, Sheet, Star, Stroke};
-use super::style::Look;
 use super::{FigureError, Scale, interval, placed};
 
 /// Everything that the chart shows.
@@ -13,6 +13,8 @@ pub(crate) struct LineChart {
     pub(crate) title: String,
     /// The variable.
     pub(crate) x: AxisTitle,
+    /// What stands at 0, 1 and so on of a variable whose values are words; empty for numbers.
+    pub(crate) x_words: Vec<String>,
     /// What is plotted against it.
     pub(crate) y: AxisTitle,
     /// At least one line.
@@ -95,19 +97,22 @@ impl LineChart {
         if self.lines.is_empty() {
             return Err(FigureError::Empty { place: "the chart".to_owned(), missing: "lines" });
         }
-        let curves = self.lines.iter().enumerate().map(|(line_idx, line)| self.curve(line_idx, line));
+        let looks = Looks::of(self.lines.iter().map(|line| line.label.as_str()));
+        let curves = self.lines.iter().map(|line| self.curve(line, &looks));
         let curves = curves.collect::<Result<Vec<_>, _>>()?;
         let points = || curves.iter().flat_map(|curve| &curve.points);
         let bands = points().filter_map(|point| point.inner).flat_map(|(low, high)| [low, high]);
         // An end of a band that a logarithmic axis cannot show is cut off.
         let shown = bands.filter(|end| self.y.scale == Scale::Linear || *end > 0.0);
-        let (x_low, x_high) = ends(points().map(|point| point.x));
         let (y_low, y_high) = ends(points().map(|point| point.y).chain(shown));
         let has_bands = points().any(|point| point.inner.is_some());
         Ok(Sheet {
             title: self.title.clone(),
             legend: if has_bands { vec![(Sample::Inner, self.band.clone())] } else { Vec::new() },
-            x: Axis::of_range(self.x.scale, x_low, x_high),
+            x: match self.x_words.as_slice() {
+                [] => Axis::of_places(self.x.scale, points().map(|point| point.x)),
+                words => Axis::of_words(words),
+            },
             x_title: self.x.title.clone(),
             y: Axis::of_range(self.y.scale, y_low, y_high),
             y_title: self.y.title.clone(),
@@ -116,7 +121,7 @@ impl LineChart {
         })
     }
 
-    fn curve(&self, line_idx: usize, line: &ChartLine) -> Result<Curve, FigureError> {
+    fn curve(&self, line: &ChartLine, looks: &Looks) -> Result<Curve, FigureError> {
         let place = format!("line `{}`", line.label);
         if line.points.is_empty() {
             return Err(FigureError::Empty { place, missing: "points" });
@@ -135,7 +140,7 @@ impl LineChart {
         };
         let mut points = line.points.iter().map(point).collect::<Result<Vec<CurvePoint>, FigureError>>()?;
         points.sort_by(|a, b| a.x.total_cmp(&b.x));
-        let (label, look) = (line.label.clone(), Look::new(line_idx));
+        let (label, look) = (line.label.clone(), looks.look(&line.label));
         let stroke = if line.dashed { Stroke::Dashed } else { Stroke::Solid };
         Ok(Curve { label, look, stroke, has_markers: true, points, level: None, star: None })
     }

@@ -26,6 +26,8 @@ pub(super) enum Sample {
     Ringed,
     /// A marker with a bar through it, on no line.
     Bar,
+    /// A marker on no line.
+    Point,
 }
 
 /// Between two items.
@@ -43,7 +45,7 @@ fn sample_width(sample: Sample) -> f64 {
         Sample::Curve | Sample::Level | Sample::Inner | Sample::Outer => 30.0,
         Sample::OpenStar => 34.0,
         Sample::Star | Sample::Ringed => 20.0,
-        Sample::Hollow | Sample::Bar => 12.0,
+        Sample::Hollow | Sample::Bar | Sample::Point => 12.0,
     }
 }
 
@@ -65,6 +67,7 @@ pub(super) fn draw(canvas: &Canvas<'_>, sample: Sample, text: &str, (x, y): Poin
         Sample::Outer => band(canvas, (x, y), width, style::OUTER_OPACITY)?,
         Sample::Star => canvas.star(middle, style::STAR_RADIUS, style::PAPER, style::INK)?,
         Sample::OpenStar => draw_open_star(canvas, (x + width - style::STAR_RADIUS - 2.0, y), style::PAPER)?,
+        Sample::Point => canvas.marker(Marker::Circle, middle, style::MARKER_RADIUS, style::SAMPLE, false)?,
         Sample::Hollow => canvas.marker(Marker::Circle, middle, style::MARKER_RADIUS, style::SAMPLE, true)?,
         Sample::Bar => {
             canvas.line(&[(middle.0, y - 8.0), (middle.0, y + 8.0)], pen)?;

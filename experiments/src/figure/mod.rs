@@ -1,9 +1,9 @@
 //! Figures: drawn once as SVG, and the same SVG turned into PNG.
 //!
-//! A figure is described by plain data (`SweepFigure`, `LineChart`), turned into a `Sheet` of panels with curves, and
+//! A figure is described by plain data (`SweepFigure`, `LineChart`, ...), turned into a `Sheet` of panels with curves, and
 //! drawn on a `Canvas` that counts in CSS pixels. Text is measured and rendered with a font that is part of the
 //! program, so the result is the same on every machine. Every figure is readable in grey: lines differ by marker as well
-//! as by colour, and carry their names.
+//! as by colour, and carry their names; a name that stands in several figures looks the same in all of them (`looks`).
 
 mod axis;
 mod canvas;
@@ -11,9 +11,12 @@ pub(crate) mod chart;
 mod font;
 mod labels;
 mod legend;
+mod looks;
 mod panel;
-pub(crate) mod png;
+mod png;
 pub(crate) mod published;
+#[cfg(test)]
+mod readable;
 mod sheet;
 mod style;
 pub(crate) mod sweep;
@@ -66,6 +69,27 @@ pub(crate) enum FigureError {
     /// The SVG could not be turned into PNG.
     #[error("cannot turn the figure into PNG: {0}")]
     Raster(String),
+}
+
+/// A figure and the name of its files, without their suffix.
+#[derive(Clone, Debug)]
+pub(crate) struct Drawing {
+    /// `figure`, `thresholds`, the name of a table.
+    pub(crate) stem: String,
+    /// The figure as SVG.
+    pub(crate) svg: String,
+}
+
+impl Drawing {
+    /// The figure as SVG and as PNG, with the names of the files.
+    ///
+    /// # Errors
+    /// When the SVG cannot be turned into PNG.
+    pub(crate) fn files(self) -> Result<[(String, Vec<u8>); 2], FigureError> {
+        let image = png::rasterise(&self.svg)?;
+        let Self { stem, svg } = self;
+        Ok([(format!("{stem}.svg"), svg.into_bytes()), (format!("{stem}.png"), image)])
+    }
 }
 
 /// `value` if it is a number that the scale can show.

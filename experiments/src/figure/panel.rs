@@ -6,7 +6,7 @@ use super::canvas::{Canvas, Lettering, Pen, Point, Side};
 use super::font::{self, Weight};
 use super::labels;
 use super::legend;
-use super::sheet::{Curve, CurvePoint, Stroke};
+use super::sheet::{Curve, CurvePoint, Stroke, fitting};
 use super::style;
 
 /// Where the area between the axes is.
@@ -21,8 +21,22 @@ pub(super) struct Frame {
 /// From the frame to the text of a label: the line that leads to it, and its marker.
 pub(super) const LABEL_START: f64 = 32.0;
 
+/// A line that leads over a larger share of the frame to its label is dotted, so that nobody takes it for a part of the curve.
+const LEADER_MAX: f64 = 0.2;
+
 /// The least distance of the middles of two labels.
 const LABEL_GAP: f64 = style::LABEL_SIZE + 3.0;
+
+/// From the frame to the middle of the y axis' title.
+fn y_title_distance(y_axis: &Axis) -> f64 {
+    let labels = y_axis.ticks.iter().map(|tick| font::width(&tick.label, style::TICK_SIZE, Weight::Regular));
+    (labels.fold(0.0, f64::max) + 9.0 + 12.0).max(52.0)
+}
+
+/// Room for the labels and the title of the y axis.
+pub(super) fn left_of_frame(y_axis: &Axis) -> f64 {
+    y_title_distance(y_axis) + 10.0
+}
 
 impl Frame {
     fn right(&self) -> f64 {
@@ -42,6 +56,10 @@ impl Frame {
     }
 }
 
+/// Sizes of letters for words along the x axis: the first in which all of them fit, and one for words of which some must be left out.
+const WORD_SIZES: [f64; 5] = [style::TICK_SIZE, 11.0, 10.0, 9.0, 8.0];
+const WORD_SIZE_MIN: f64 = 9.0;
+
 /// Grid lines, ticks, tick labels and titles of both axes.
 pub(super) fn draw_axes(
     canvas: &Canvas<'_>,
@@ -55,14 +73,20 @@ pub(super) fn draw_axes(
     let (bottom, right) = (frame.bottom(), frame.right());
 
     let centres: Vec<f64> = x_axis.ticks.iter().map(|tick| frame.x(x_axis, tick.value)).collect();
-    let widths: Vec<f64> =
-        x_axis.ticks.iter().map(|tick| font::width(&tick.label, style::TICK_SIZE, Weight::Regular)).collect();
-    let printed = labels::thin(&centres, &widths, 6.0);
+    let widths = |size: f64| -> Vec<f64> {
+        x_axis.ticks.iter().map(|tick| font::width(&tick.label, size, Weight::Regular)).collect()
+    };
+    let fits = |size: &f64| labels::thin(&centres, &widths(*size), 6.0).iter().all(|printed| *printed);
+    let tick_size = match x_axis.is_words {
+        true => WORD_SIZES.into_iter().find(fits).unwrap_or(WORD_SIZE_MIN),
+        false => style::TICK_SIZE,
+    };
+    let printed = labels::thin(&centres, &widths(tick_size), 6.0);
     for ((tick, &x), printed) in x_axis.ticks.iter().zip(&centres).zip(printed) {
         canvas.line(&[(x, frame.top), (x, bottom)], grid)?;
         canvas.line(&[(x, bottom), (x, bottom + 5.0)], ink)?;
         if printed {
-            canvas.text(&tick.label, (x, bottom + 14.0), letters(style::TICK_SIZE, Side::Middle))?;
+            canvas.text(&tick.label, (x, bottom + 14.0), letters(tick_size, Side::Middle))?;
         }
     }
     for tick in &y_axis.ticks {
@@ -73,8 +97,12 @@ pub(super) fn draw_axes(
     }
     canvas.line(&[(frame.left, frame.top), (frame.left, bottom), (right, bottom)], ink)?;
     let middle = (frame.left + frame.width / 2.0, frame.top + frame.height / 2.0);
-    canvas.text(x_title, (middle.0, bottom + 34.0), letters(style::AXIS_TITLE_SIZE, Side::Middle))?;
-    canvas.text(y_title, (frame.left - 52.0, middle.1), letters(style::AXIS_TITLE_SIZE, Side::Upwards))
+    let size = |title: &str, room: f64| fitting(title, style::AXIS_TITLE_SIZE, Weight::Regular, room);
+    // The title of the x axis may go on below the labels at the right.
+    let x_size = size(x_title, frame.width + LABEL_START);
+    canvas.text(x_title, (middle.0, bottom + 34.0), letters(x_size, Side::Middle))?;
+    let y_size = size(y_title, frame.height);
+    canvas.text(y_title, (frame.left - y_title_distance(y_axis), middle.1), letters(y_size, Side::Upwards))
 }
 
 /// The curves, from what may be covered to what must be seen: bands, levels, lines, markers, stars, labels.
@@ -110,20 +138,32 @@ pub(super) fn draw_curves(
             Stroke::Absent => {}
         }
     }
-    for curve in curves.iter().filter(|curve| curve.has_markers) {
-        for point in &curve.points {
+    let marked: Vec<&Curve> = curves.iter().filter(|curve| curve.has_markers).collect();
+    let places: Vec<Vec<Point>> = marked.iter().map(|curve| curve.points.iter().map(place).collect()).collect();
+    for (curve_idx, curve) in marked.into_iter().enumerate() {
+        for (point, &centre) in curve.points.iter().zip(&places[curve_idx]) {
             if let Some((low, high)) = point.bar {
                 let x = frame.x(x_axis, point.x);
                 let pen = Pen::new(curve.look.color, style::CURVE_WIDTH);
                 canvas.line(&[(x, frame.y(y_axis, low)), (x, frame.y(y_axis, high))], pen)?;
             }
-            canvas.marker(curve.look.marker, place(point), style::MARKER_RADIUS, curve.look.color, point.hollow)?;
+            let radius = marker_radius(centre, places[curve_idx + 1..].iter().flatten().copied());
+            canvas.marker(curve.look.marker, centre, radius, curve.look.color, point.hollow)?;
         }
     }
     for curve in curves {
         draw_marks(canvas, curve, place)?;
     }
     draw_labels(canvas, frame, x_axis, y_axis, curves)
+}
+
+/// The radius of a marker: larger where others will lie on it, so that all of them can be seen.
+fn marker_radius((x, y): Point, later: impl Iterator<Item = Point>) -> f64 {
+    const SAME_PLACE: f64 = 1.5;
+    const SEEN_MAX: usize = 3;
+    let above = later.filter(|(other_x, other_y)| (other_x - x).abs().max((other_y - y).abs()) <= SAME_PLACE);
+    let n_above = u32::try_from(above.take(SEEN_MAX).count()).expect("at most 3");
+    style::MARKER_RADIUS + style::MARKER_STEP * f64::from(n_above)
 }
 
 /// The star of a curve, and the rings around its flagged points.
@@ -217,10 +257,29 @@ fn draw_labels(
         let look = curve.look;
         let marker_x = frame.right() + LABEL_START - 11.0;
         let leader = [(x + style::RING_RADIUS + 1.0, y), (frame.right(), y), (marker_x - 8.0, label_y)];
-        canvas.line(&leader, Pen { opacity: 0.6, ..Pen::new(look.color, style::HAIRLINE) })?;
+        let pen = Pen { opacity: 0.6, ..Pen::new(look.color, style::HAIRLINE) };
+        if frame.right() - x > LEADER_MAX * frame.width {
+            canvas.dashed_line(&leader, style::DOTS, pen)?;
+        } else {
+            canvas.line(&leader, pen)?;
+        }
         canvas.marker(look.marker, (marker_x, label_y), style::MARKER_RADIUS.min(size / 2.0), look.color, false)?;
         let letters = Lettering { size, weight: Weight::Bold, color: look.text_color(), side: Side::Start };
         canvas.text(&curve.label, (frame.right() + LABEL_START, label_y), letters)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_marker_below_others_is_larger() {
+        let radius = |later: &[Point]| marker_radius((10.0, 10.0), later.iter().copied());
+        assert_eq!(radius(&[]), style::MARKER_RADIUS);
+        assert_eq!(radius(&[(10.0, 13.0), (12.0, 10.0)]), style::MARKER_RADIUS);
+        assert_eq!(radius(&[(10.0, 11.0)]), style::MARKER_RADIUS + style::MARKER_STEP);
+        assert_eq!(radius(&[(10.0, 10.0); 9]), style::MARKER_RADIUS + 3.0 * style::MARKER_STEP);
+    }
 }

@@ -1,11 +1,9 @@
 //! The figure of a published table: published points on predicted lines.
 
-use std::collections::BTreeSet;
-
 use super::axis::Axis;
 use super::legend::Sample;
+use super::looks::Looks;
 use super::sheet::{Curve, CurvePoint, Panel, Sheet, Stroke};
-use super::style::Look;
 use super::{FigureError, Scale, placed};
 
 /// Everything that the figure shows.
@@ -15,6 +13,8 @@ pub(crate) struct PublishedFigure {
     pub(crate) title: String,
     /// The variable of all panels with its unit.
     pub(crate) x_title: String,
+    /// What stands at 0, 1 and so on of a variable whose values are words; empty for numbers, which are laid out by factors.
+    pub(crate) x_words: Vec<String>,
     /// What was published, with its unit.
     pub(crate) y_title: String,
     /// At least one.
@@ -44,7 +44,7 @@ pub(crate) struct PublishedLine {
 /// A cell of the table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PublishedPoint {
-    /// A whole number from 1 on: a concurrency, a threshold, the number of a row.
+    /// A concurrency, a threshold, or the number of a word.
     pub(crate) x: f64,
     /// What was published.
     pub(crate) published: f64,
@@ -71,15 +71,17 @@ impl PublishedFigure {
         if self.panels.is_empty() {
             return Err(FigureError::Empty { place: "the figure".to_owned(), missing: "panels" });
         }
-        let panels = self.panels.iter().map(panel).collect::<Result<Vec<_>, _>>()?;
-        let places: BTreeSet<u32> = self.points().map(|point| point.x as u32).collect();
+        let lines = self.panels.iter().flat_map(|panel| &panel.lines);
+        let looks = Looks::of(lines.map(|line| line.label.as_str()));
+        let x_scale = if self.x_words.is_empty() { Scale::Log } else { Scale::Linear };
+        let panels = self.panels.iter().map(|own| panel(own, &looks, x_scale)).collect::<Result<Vec<_>, _>>()?;
         let values = self.points().flat_map(|point| [Some(point.published), point.predicted]).flatten();
         let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
             (f64::min(low, value), f64::max(high, value))
         });
         let items = [
             (self.points().any(|point| point.predicted.is_some()), Sample::Level, "predicted"),
-            (true, Sample::Bar, "published"),
+            (true, Sample::Point, "published"),
             (
                 self.points().any(|point| point.calibrated),
                 Sample::Hollow,
@@ -91,7 +93,10 @@ impl PublishedFigure {
             title: self.title.clone(),
             legend: legend.map(|(_, sample, text)| (sample, text.to_owned())).collect(),
             panels,
-            x: Axis::of_values(&places.into_iter().collect::<Vec<u32>>()),
+            x: match self.x_words.as_slice() {
+                [] => Axis::of_places(x_scale, self.points().map(|point| point.x)),
+                words => Axis::of_words(words),
+            },
             x_title: self.x_title.clone(),
             y: Axis::of_range(Scale::Log, low, high),
             y_title: self.y_title.clone(),
@@ -100,9 +105,9 @@ impl PublishedFigure {
     }
 }
 
-fn panel(panel: &PublishedPanel) -> Result<Panel, FigureError> {
+fn panel(panel: &PublishedPanel, looks: &Looks, x_scale: Scale) -> Result<Panel, FigureError> {
     let mut curves = Vec::new();
-    for (look_idx, line) in panel.lines.iter().enumerate() {
+    for line in &panel.lines {
         let place = format!("line `{}` in panel `{}`", line.label, panel.title);
         if line.points.is_empty() {
             return Err(FigureError::Empty { place, missing: "points" });
@@ -110,12 +115,12 @@ fn panel(panel: &PublishedPanel) -> Result<Panel, FigureError> {
         let mut points = line.points.clone();
         points.sort_by(|left, right| left.x.total_cmp(&right.x));
         let point = |x: f64, y: f64, field: &'static str, hollow: bool| {
-            let (x, y) = (placed(x, Scale::Log, &place, "x")?, placed(y, Scale::Log, &place, field)?);
+            let (x, y) = (placed(x, x_scale, &place, "x")?, placed(y, Scale::Log, &place, field)?);
             Ok::<_, FigureError>(CurvePoint { x, y, inner: None, outer: None, bar: None, hollow, ringed: false })
         };
         let curve = |stroke, has_markers, points| Curve {
             label: line.label.clone(),
-            look: Look::new(look_idx),
+            look: looks.look(&line.label),
             stroke,
             has_markers,
             points,
@@ -139,6 +144,7 @@ fn panel(panel: &PublishedPanel) -> Result<Panel, FigureError> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::readable::assert_readable;
     use super::*;
 
     fn figure(published: f64) -> PublishedFigure {
@@ -148,6 +154,7 @@ mod tests {
         PublishedFigure {
             title: "Ablation".to_owned(),
             x_title: "concurrency".to_owned(),
+            x_words: Vec::new(),
             y_title: "throughput (tokens/s)".to_owned(),
             panels: vec![PublishedPanel { title: String::new(), lines: vec![line] }],
             caption: Vec::new(),
@@ -165,7 +172,9 @@ mod tests {
         );
         assert_eq!(published.points.iter().map(|point| point.hollow).collect::<Vec<_>>(), [true, false, false]);
         assert_eq!(sheet.legend.len(), 3);
-        assert!(figure(95.0).svg().unwrap().contains("tokenrouter"));
+        let svg = figure(95.0).svg().unwrap();
+        assert!(svg.contains("tokenrouter"));
+        assert_readable(&svg);
     }
 
     #[test]

@@ -81,7 +81,6 @@ const LEGEND_LINE: f64 = 22.0;
 const PANEL_TITLE_HEIGHT: f64 = 26.0;
 const NOTE_LINE: f64 = 17.0;
 const BELOW_FRAME: f64 = 48.0;
-const LEFT_OF_FRAME: f64 = 62.0;
 const BETWEEN_PANELS: f64 = 26.0;
 const CAPTION_LINE: f64 = 16.0;
 const NOTE_GAP: f64 = 12.0;
@@ -98,7 +97,8 @@ impl Sheet {
 
     fn draw(&self, canvas: &Canvas<'_>, layout: &Layout) -> Result<(), FigureError> {
         let left = style::MARGIN;
-        let heading = lettering(style::TITLE_SIZE, Weight::Bold, style::INK);
+        let room = style::WIDTH - 2.0 * style::MARGIN;
+        let heading = lettering(fitting(&self.title, style::TITLE_SIZE, Weight::Bold, room), Weight::Bold, style::INK);
         canvas.text(&self.title, (left, style::MARGIN + style::TITLE_SIZE / 2.0), heading)?;
         for ((sample, text), &(x, line_idx)) in self.legend.iter().zip(&layout.legend) {
             let y = style::MARGIN + TITLE_HEIGHT + LEGEND_LINE * (count(line_idx) + 0.5);
@@ -116,7 +116,8 @@ impl Sheet {
 
     fn draw_panel(&self, canvas: &Canvas<'_>, panel: &Panel, place: &PanelPlace) -> Result<(), FigureError> {
         let frame = &place.frame;
-        let heading = lettering(style::PANEL_TITLE_SIZE, Weight::Bold, style::INK);
+        let size = fitting(&panel.title, style::PANEL_TITLE_SIZE, Weight::Bold, place.title_width);
+        let heading = lettering(size, Weight::Bold, style::INK);
         canvas.text(&panel.title, (frame.left, place.top + PANEL_TITLE_HEIGHT / 2.0 - 1.0), heading)?;
         for ((text, color), &(x, line_idx)) in panel.notes.iter().zip(&place.notes) {
             let y = place.top + PANEL_TITLE_HEIGHT + NOTE_LINE * (count(line_idx) + 0.5) - 3.0;
@@ -138,6 +139,7 @@ struct Layout {
 
 struct PanelPlace {
     top: f64,
+    title_width: f64,
     frame: Frame,
     notes: Vec<(f64, usize)>,
 }
@@ -155,11 +157,13 @@ impl Layout {
             _ => (2, 290.0),
         };
         let column_width = (inner_width - BETWEEN_PANELS * count(n_columns - 1)) / count(n_columns);
-        let frame_width = column_width - LEFT_OF_FRAME - right_of_frame(sheet);
+        let left_of_frame = panel::left_of_frame(&sheet.y);
+        let frame_width = column_width - left_of_frame - right_of_frame(sheet);
+        let title_width = column_width - left_of_frame;
         let flow_notes = |panel: &Panel| {
             let widths: Vec<f64> =
                 panel.notes.iter().map(|(text, _)| font::width(text, style::NOTE_SIZE, Weight::Regular)).collect();
-            labels::flow(&widths, NOTE_GAP, column_width - LEFT_OF_FRAME)
+            labels::flow(&widths, NOTE_GAP, title_width)
         };
         let notes: Vec<_> = sheet.panels.iter().map(flow_notes).collect();
         // The same for all panels, so that their frames are level.
@@ -173,9 +177,9 @@ impl Layout {
         let place = |(panel_idx, notes): (usize, Vec<(f64, usize)>)| {
             let (row_idx, column_idx) = (panel_idx / n_columns, panel_idx % n_columns);
             let top = panels_top + count(row_idx) * (row_height + BETWEEN_PANELS / 2.0);
-            let left = style::MARGIN + count(column_idx) * (column_width + BETWEEN_PANELS) + LEFT_OF_FRAME;
+            let left = style::MARGIN + count(column_idx) * (column_width + BETWEEN_PANELS) + left_of_frame;
             let frame = Frame { left, top: top + above_frame, width: frame_width, height: frame_height };
-            PanelPlace { top, frame, notes }
+            PanelPlace { top, title_width, frame, notes }
         };
         let panels: Vec<PanelPlace> = notes.into_iter().enumerate().map(place).collect();
 
@@ -192,6 +196,12 @@ fn right_of_frame(sheet: &Sheet) -> f64 {
     let curves = sheet.panels.iter().flat_map(|panel| &panel.curves);
     let widths = curves.map(|curve| font::width(&curve.label, style::LABEL_SIZE, Weight::Bold));
     panel::LABEL_START + widths.fold(0.0, f64::max) + 2.0
+}
+
+/// Letters as large as `size`, or as small as the text needs to fit into `room`.
+pub(super) fn fitting(text: &str, size: f64, weight: Weight, room: f64) -> f64 {
+    let width = font::width(text, size, weight);
+    if width > room { size * room / width } else { size }
 }
 
 /// The parts of the caption joined by dots, broken between words into lines that fit.

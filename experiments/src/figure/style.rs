@@ -17,9 +17,12 @@ pub(super) const CURVE_WIDTH: f64 = 2.0;
 pub(super) const LEVEL_WIDTH: f64 = 1.5;
 pub(super) const HAIRLINE: f64 = 1.0;
 pub(super) const MARKER_RADIUS: f64 = 4.5;
+/// By how much a marker is larger than one that lies on it.
+pub(super) const MARKER_STEP: f64 = 2.6;
 pub(super) const RING_RADIUS: f64 = 8.5;
 pub(super) const STAR_RADIUS: f64 = 9.0;
 pub(super) const DASH: (f64, f64) = (7.0, 4.0);
+pub(super) const DOTS: (f64, f64) = (1.5, 4.5);
 
 /// Opacity of the band between the ends of the 95 % interval.
 pub(super) const INNER_OPACITY: f64 = 0.34;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use super::axis::Axis;
 use super::legend::Sample;
+use super::looks::Looks;
 use super::sheet::{Curve, CurvePoint, Panel, Sheet, Star, Stroke};
 use super::style::{self, Look};
 use super::{FigureError, Scale, interval, placed};
@@ -100,16 +101,16 @@ impl SweepFigure {
         let points = || lines().flat_map(|line| &line.points);
         // The look of a concurrency is the same in all panels, whichever lines each of them has.
         let concurrencies: BTreeSet<u32> = lines().map(|line| line.concurrency).collect();
-        let look = |concurrency: u32| Look::new(concurrencies.iter().take_while(|&&other| other < concurrency).count());
+        let labels: Vec<String> = concurrencies.into_iter().map(label).collect();
+        let looks = Looks::of(labels.iter().map(String::as_str));
+        let look = |concurrency: u32| looks.look(&label(concurrency));
         let panels = self.panels.iter().map(|panel| self.panel(panel, look)).collect::<Result<Vec<_>, _>>()?;
-        let grid: BTreeSet<u32> = points().map(|point| point.every).collect();
-        let grid: Vec<u32> = grid.into_iter().collect();
         Ok(Sheet {
             title: self.title.clone(),
             legend: self.legend(),
             y: self.y_axis(&panels),
             panels,
-            x: Axis::of_values(&grid),
+            x: Axis::of_places(Scale::Log, points().map(|point| f64::from(point.every))),
             x_title: X_TITLE.to_owned(),
             y_title: Y_TITLE.to_owned(),
             caption: self.caption.clone(),
@@ -147,7 +148,7 @@ impl SweepFigure {
             at.ok_or_else(missing).map(|point_idx| Star { point_idx, open_to_the_left: break_even.at_grid_edge })
         });
         Ok(Curve {
-            label: format!("C = {}", line.concurrency),
+            label: label(line.concurrency),
             look,
             stroke: Stroke::Solid,
             has_markers: true,
@@ -198,6 +199,10 @@ impl SweepFigure {
         let present = items.into_iter().filter(|(present, ..)| *present);
         present.map(|(_, sample, text)| (sample, text.to_owned())).collect()
     }
+}
+
+fn label(concurrency: u32) -> String {
+    format!("C = {concurrency}")
 }
 
 fn break_even_note(line: &SweepLine) -> String {

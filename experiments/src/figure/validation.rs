@@ -1,11 +1,10 @@
 //! The figure of a validation: predicted lines and measured points, a panel for each placement.
 
-use std::collections::BTreeSet;
-
 use super::axis::Axis;
 use super::legend::Sample;
+use super::looks::Looks;
 use super::sheet::{Curve, CurvePoint, Panel, Sheet, Stroke};
-use super::style::{self, Look};
+use super::style;
 use super::{FigureError, Scale, interval, placed};
 
 /// Everything that the figure shows.
@@ -35,10 +34,8 @@ pub(crate) struct ValidationPanel {
 /// One line of predictions with its measurements.
 #[derive(Clone, Debug)]
 pub(crate) struct ValidationLine {
-    /// Printed beside its right end.
+    /// Printed beside its right end; lines of the same label look the same in all panels.
     pub(crate) label: String,
-    /// Which look it has: the same number looks the same in all panels.
-    pub(crate) look_idx: usize,
     /// In any order, at least one.
     pub(crate) points: Vec<ValidationPoint>,
 }
@@ -74,24 +71,19 @@ impl ValidationFigure {
             return Err(FigureError::Empty { place: "the figure".to_owned(), missing: "panels" });
         }
         let points = || self.panels.iter().flat_map(|panel| &panel.lines).flat_map(|line| &line.points);
-        let (x_low, x_high) = ends(points().map(|point| point.x));
         let shown = |value: &f64| *value > 0.0;
         let values = points().flat_map(|point| {
             let ranges = [point.predicted_range, point.measured_range].map(<[f64; 2]>::from);
             [[point.predicted, point.measured], ranges[0], ranges[1]].concat()
         });
         let (y_low, y_high) = ends(values.filter(shown));
+        let lines = self.panels.iter().flat_map(|panel| &panel.lines);
+        let looks = Looks::of(lines.map(|line| line.label.as_str()));
         Ok(Sheet {
             title: self.title.clone(),
             legend: self.legend(),
-            panels: self.panels.iter().map(|panel| self.panel(panel)).collect::<Result<_, _>>()?,
-            x: match self.x_scale {
-                // Ticks where the cells are.
-                Scale::Log => Axis::of_values(
-                    &points().map(|point| point.x as u32).collect::<BTreeSet<u32>>().into_iter().collect::<Vec<u32>>(),
-                ),
-                Scale::Linear => Axis::of_range(Scale::Linear, x_low, x_high),
-            },
+            panels: self.panels.iter().map(|panel| self.panel(panel, &looks)).collect::<Result<_, _>>()?,
+            x: Axis::of_places(self.x_scale, points().map(|point| point.x)),
             x_title: self.x_title.clone(),
             y: Axis::of_range(Scale::Log, y_low, y_high),
             y_title: "throughput (tokens/s)".to_owned(),
@@ -111,7 +103,7 @@ impl ValidationFigure {
         present.map(|(_, sample, text)| (sample, text.to_owned())).collect()
     }
 
-    fn panel(&self, panel: &ValidationPanel) -> Result<Panel, FigureError> {
+    fn panel(&self, panel: &ValidationPanel, looks: &Looks) -> Result<Panel, FigureError> {
         let mut curves = Vec::new();
         for line in &panel.lines {
             let place = format!("line `{}` in panel `{}`", line.label, panel.title);
@@ -122,7 +114,7 @@ impl ValidationFigure {
             points.sort_by(|left, right| left.x.total_cmp(&right.x));
             let predicted = |point: &ValidationPoint| self.predicted(point, &place);
             let measured = |point: &ValidationPoint| self.measured(point, &place);
-            let look = Look::new(line.look_idx);
+            let look = looks.look(&line.label);
             let curve = |stroke, has_markers, points| Curve {
                 label: line.label.clone(),
                 look,
@@ -174,6 +166,7 @@ fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::readable::assert_readable;
     use super::*;
 
     fn figure(measured: f64) -> ValidationFigure {
@@ -185,8 +178,7 @@ mod tests {
             measured_range: (measured * 0.9, measured * 1.1),
             extrapolated: x > 2.0,
         };
-        let line =
-            ValidationLine { label: "C = 4".to_owned(), look_idx: 0, points: [4.0, 1.0, 2.0].map(point).to_vec() };
+        let line = ValidationLine { label: "C = 4".to_owned(), points: [4.0, 1.0, 2.0].map(point).to_vec() };
         ValidationFigure {
             title: "Predicted and measured".to_owned(),
             x_title: "N".to_owned(),
@@ -205,7 +197,9 @@ mod tests {
         assert_eq!(predicted.points.iter().map(|point| point.x).collect::<Vec<_>>(), [1.0, 2.0, 4.0]);
         assert_eq!(predicted.points[0].inner, Some((91.0, 111.0)));
         assert_eq!(measured.points.iter().map(|point| point.hollow).collect::<Vec<_>>(), [false, false, true]);
-        assert!(figure(95.0).svg().unwrap().contains("C = 4"));
+        let svg = figure(95.0).svg().unwrap();
+        assert!(svg.contains("C = 4"));
+        assert_readable(&svg);
     }
 
     #[test]

@@ -30,6 +30,11 @@ pub(crate) struct ResultFolder {
 /// The name and the content of a file to publish.
 pub(crate) type NamedFile<'a> = (&'a str, &'a [u8]);
 
+/// The files as they are published.
+pub(crate) fn named(files: &[(String, Vec<u8>)]) -> Vec<NamedFile<'_>> {
+    files.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())).collect()
+}
+
 impl ResultFolder {
     /// Opens or creates `path` for a run that will write files with these `names`.
     ///
@@ -62,16 +67,50 @@ impl ResultFolder {
             let path = self.path.join(name);
             atomic::write_file(&path, bytes).map_err(StoreError::io("write", &path))?;
         }
-        let entries = files.iter().map(|(name, bytes)| FileEntry::new(name, bytes)).collect();
         let fingerprint = self.fingerprint.as_value().clone();
-        let manifest = Manifest::new(facts, &self.path, fingerprint, entries, SystemTime::now());
-        let mut text =
-            serde_json::to_vec_pretty(&manifest).map_err(|source| StoreError::Json { what: "the manifest", source })?;
-        text.push(b'\n');
-        let path = self.path.join(MANIFEST_FILE);
-        atomic::write_file(&path, &text).map_err(StoreError::io("write", &path))?;
+        let manifest = Manifest::new(facts, &self.path, fingerprint, entries(files), SystemTime::now());
+        write_manifest(&self.path, &manifest)?;
         Ok(manifest)
     }
+}
+
+/// Puts figures that were drawn again into the finished folder `path`, and notes in its manifest who drew them; returns whether anything
+/// changed.
+///
+/// # Errors
+/// When the folder is not finished, or another run is using it.
+pub(crate) fn replace_figures(path: &Path, files: &[NamedFile<'_>]) -> Result<bool, StoreError> {
+    let _lock = lock(path)?;
+    let manifest_path = path.join(MANIFEST_FILE);
+    let missing = || StoreError::Unreadable { path: manifest_path.clone(), reason: "it is not there".to_owned() };
+    let mut manifest = read_manifest(path)?.ok_or_else(missing)?;
+    let figures = entries(files);
+    let mut is_same = figures.iter().all(|figure| manifest.files.contains(figure));
+    for (name, bytes) in files {
+        is_same &= read_if_there(&path.join(name))?.as_deref() == Some(*bytes);
+    }
+    if is_same {
+        return Ok(false);
+    }
+    for (name, bytes) in files {
+        let path = path.join(name);
+        atomic::write_file(&path, bytes).map_err(StoreError::io("write", &path))?;
+    }
+    manifest.redraw(figures, SystemTime::now());
+    write_manifest(path, &manifest)?;
+    Ok(true)
+}
+
+fn entries(files: &[NamedFile<'_>]) -> Vec<FileEntry> {
+    files.iter().map(|(name, bytes)| FileEntry::new(name, bytes)).collect()
+}
+
+fn write_manifest(folder: &Path, manifest: &Manifest) -> Result<(), StoreError> {
+    let mut text =
+        serde_json::to_vec_pretty(manifest).map_err(|source| StoreError::Json { what: "the manifest", source })?;
+    text.push(b'\n');
+    let path = folder.join(MANIFEST_FILE);
+    atomic::write_file(&path, &text).map_err(StoreError::io("write", &path))
 }
 
 /// The system releases the lock when the process ends, however it ends, so a killed run leaves nothing to clean up.
@@ -136,7 +175,7 @@ fn check_files(folder: &Path, manifest: &Manifest) -> Result<(), StoreError> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::manifest::{Profile, ScenarioText};
+    use super::super::manifest::{Profile, Program, ScenarioText};
     use super::*;
     use serde_json::json;
 
@@ -176,6 +215,26 @@ pub(super) mod tests {
             Opened::UpToDate(read) => assert_eq!(*read, written),
             Opened::Unfinished(_) => panic!("the folder is finished"),
         }
+    }
+
+    #[test]
+    fn figures_drawn_again_are_noted_beside_the_rows_of_the_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        let written = publish(path, 100);
+        assert!(replace_figures(path, &[("figure.svg", b"<svg/>")]).unwrap());
+        match open(path, 100).unwrap() {
+            Opened::UpToDate(read) => {
+                assert_eq!(read.files, [written.files[0].clone(), FileEntry::new("figure.svg", b"<svg/>")]);
+                let redrawn = read.redrawn.unwrap();
+                assert_eq!((redrawn.program, redrawn.files), (Program::current(), vec!["figure.svg".to_owned()]));
+            }
+            Opened::Unfinished(_) => panic!("the folder is finished"),
+        }
+        assert!(!replace_figures(path, &[("figure.svg", b"<svg/>")]).unwrap(), "nothing changes");
+        let unfinished = tempfile::tempdir().unwrap();
+        assert!(replace_figures(unfinished.path(), &[("figure.svg", b"<svg/>")]).is_err());
+        assert_eq!(fs::read_dir(unfinished.path()).unwrap().count(), 0, "nothing is written");
     }
 
     #[test]

@@ -37,6 +37,20 @@ pub(crate) struct Manifest {
     pub(crate) fingerprint: Value,
     /// The other files of the folder.
     pub(crate) files: Vec<FileEntry>,
+    /// Who drew figures again after the run; the rows stay those of `program`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) redrawn: Option<Redrawn>,
+}
+
+/// Figures that were drawn again from the rows of a finished folder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Redrawn {
+    /// What drew them.
+    pub(crate) program: Program,
+    /// When, in UTC.
+    pub(crate) created_utc: String,
+    /// Their paths relative to the folder.
+    pub(crate) files: Vec<String>,
 }
 
 /// The scenario of a run.
@@ -146,7 +160,20 @@ impl Manifest {
             profiles: facts.profiles,
             fingerprint,
             files,
+            redrawn: None,
         }
+    }
+
+    /// Takes over figures that this program has drawn again at `created`.
+    pub(crate) fn redraw(&mut self, figures: Vec<FileEntry>, created: SystemTime) {
+        let files = figures.iter().map(|figure| figure.path.clone()).collect();
+        for figure in figures {
+            match self.files.iter_mut().find(|file| file.path == figure.path) {
+                Some(file) => *file = figure,
+                None => self.files.push(figure),
+            }
+        }
+        self.redrawn = Some(Redrawn { program: Program::current(), created_utc: utc(created), files });
     }
 }
 

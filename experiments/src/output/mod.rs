@@ -15,6 +15,7 @@ pub(crate) mod fingerprint;
 pub(crate) mod folder;
 pub(crate) mod journal;
 pub(crate) mod manifest;
+pub(crate) mod origin;
 pub(crate) mod table;
 
 use std::io;

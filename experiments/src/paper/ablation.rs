@@ -13,6 +13,7 @@
 
 use super::Paper;
 use super::calibrate::with_routing;
+use super::headings::heading;
 use super::machine::{Machine, Model};
 use super::published::{self, R2R_P};
 use super::report::{Cell, Parameter, TableReport, percent};
@@ -111,10 +112,7 @@ pub(super) fn report(paper: &Paper) -> Result<TableReport, Failure> {
         }
     }
     let mut report = TableReport {
-        table: "ablation",
-        title: "R2R without one optimisation after another",
-        x_title: "concurrency",
-        y_title: "throughput (tokens/s)",
+        heading: heading("ablation"),
         cells,
         parameters: removed.parameters(machine.routing_ms),
         reading: String::new(),

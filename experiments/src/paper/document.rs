@@ -91,7 +91,7 @@ impl Computed {
 
     fn write_tables(&self, out: &mut dyn Write) -> io::Result<()> {
         for table in &self.tables {
-            writeln!(out, "{}: {}", table.table, table.title)?;
+            writeln!(out, "{}: {}", table.heading.table, table.heading.title)?;
             writeln!(out, "{}", cells(table).render(terminal_width()))?;
             if table.cells.iter().any(|cell| cell.calibrated_on_it) {
                 writeln!(out, "* a parameter was fitted on this cell: no error, left out of the means")?;
@@ -109,7 +109,7 @@ fn cells(table: &TableReport) -> Table {
         .text("row")
         .text("column")
         .key()
-        .number(&format!("published, {}", table.y_title))
+        .number(&format!("published, {}", table.heading.y_title))
         .number("predicted")
         .number("error")
         .number("threshold");

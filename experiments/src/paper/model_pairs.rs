@@ -6,6 +6,7 @@
 
 use super::Paper;
 use super::ablation::Removed;
+use super::headings::heading;
 use super::machine::{shape_of, tensor_parallel_of};
 use super::published::{self, R2R_P};
 use super::report::{Cell, TableReport};
@@ -26,24 +27,17 @@ pub(super) fn report(paper: &Paper) -> Result<TableReport, Failure> {
         cells.push(Cell::new(&row, "r2r_official", pair.r2r_official, played.throughput).at(
             "",
             "r2r official",
-            f64::from(number),
+            f64::from(number - 1),
         ));
         let (threshold, played) = paper.player.best(&setting)?;
         cells.push(Cell::new(&row, "tokenrouter", pair.tokenrouter, played.throughput).with_threshold(threshold).at(
             "",
             "tokenrouter",
-            f64::from(number),
+            f64::from(number - 1),
         ));
     }
-    let mut report = TableReport {
-        table: "model_pairs",
-        title: "R2R at concurrency 4 on four pairs of Qwen3 models",
-        x_title: "pair (1: 0.6B + 8B, 2: 0.6B + 32B, 3: 1.7B + 8B, 4: 4B + 8B)",
-        y_title: "throughput (tokens/s)",
-        cells,
-        parameters: Vec::new(),
-        reading: String::new(),
-    };
+    let mut report =
+        TableReport { heading: heading("model_pairs"), cells, parameters: Vec::new(), reading: String::new() };
     let gains: Vec<String> = gains(&report)
         .into_iter()
         .map(|(row, published, predicted)| format!("{row} {published:.2} ({predicted:.2})"))

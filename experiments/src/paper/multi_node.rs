@@ -4,6 +4,7 @@
 //! latency of a message between the nodes on R2R in two nodes at concurrency 1; its bandwidth is published.
 
 use super::Paper;
+use super::headings::heading;
 use super::placement::{routing, separate_pair};
 use super::published::{self, MultiNode, NODES_GB_PER_S, R2R_P};
 use super::report::{Cell, Parameter, TableReport};
@@ -69,15 +70,7 @@ pub(super) fn report(paper: &Paper) -> Result<TableReport, Failure> {
             }
         }
     }
-    let mut report = TableReport {
-        table: "multi_node",
-        title: "Both models in one node, and in two",
-        x_title: "concurrency",
-        y_title: "throughput (tokens/s)",
-        cells,
-        parameters,
-        reading: String::new(),
-    };
+    let mut report = TableReport { heading: heading("multi_node"), cells, parameters, reading: String::new() };
     let losses = ALGORITHMS.map(|algorithm| {
         let (published, predicted) = ratio(&report, algorithm, 4);
         format!("{} {published:.2} ({predicted:.2})", algorithm.name())

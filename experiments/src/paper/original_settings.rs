@@ -6,6 +6,7 @@
 
 use super::Paper;
 use super::ablation::Removed;
+use super::headings::heading;
 use super::machine::{Forward, Model, shape_of, tensor_parallel_of};
 use super::published::{self, Original};
 use super::report::{Cell, Parameter, TableReport, percent};
@@ -27,15 +28,7 @@ pub(super) fn report(paper: &Paper) -> Result<TableReport, Failure> {
             parameters.append(&mut fitted);
         }
     }
-    let mut report = TableReport {
-        table: "original_settings",
-        title: "Each algorithm on its own models and data",
-        x_title: "concurrency",
-        y_title: "throughput (tokens/s)",
-        cells,
-        parameters,
-        reading: String::new(),
-    };
+    let mut report = TableReport { heading: heading("original_settings"), cells, parameters, reading: String::new() };
     let eager = ALGORITHMS
         .iter()
         .map(|&algorithm| Ok(format!("{} {:.1}", algorithm.name(), eager(paper, algorithm)?)))

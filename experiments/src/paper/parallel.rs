@@ -3,6 +3,7 @@
 //! Nothing is fitted here but what other tables fitted. A tensor-parallel size divides the roofline; the time of a layer stays.
 
 use super::Paper;
+use super::headings::heading;
 use super::machine::PAIR;
 use super::placement::switch_ms;
 use super::published::{self, R2R_P};
@@ -46,15 +47,8 @@ pub(super) fn report(paper: &Paper) -> Result<TableReport, Failure> {
                 .at(&panel, &label, 4.0),
         );
     }
-    let mut report = TableReport {
-        table: "parallel",
-        title: "R2R by tensor-parallel sizes",
-        x_title: "concurrency",
-        y_title: "throughput (tokens/s)",
-        cells,
-        parameters: Vec::new(),
-        reading: String::new(),
-    };
+    let mut report =
+        TableReport { heading: heading("parallel"), cells, parameters: Vec::new(), reading: String::new() };
     let words = report.error_words();
     report.reading = format!(
         "{words}, with no parameter of its own ({:.2} ms a step for separate GPUs is that of placement). A roofline that divides by the number of GPUs, and a time a layer that does not, say what a tensor-parallel size is worth.",

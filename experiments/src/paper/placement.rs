@@ -5,6 +5,7 @@
 //! all other separate cells are predicted.
 
 use super::Paper;
+use super::headings::heading;
 use super::machine::{Machine, Model};
 use super::published::{self, Placement, R2R_P};
 use super::report::{Cell, Parameter, TableReport};
@@ -87,15 +88,7 @@ pub(super) fn report(paper: &Paper) -> Result<TableReport, Failure> {
             }
         }
     }
-    let mut report = TableReport {
-        table: "placement",
-        title: "Both models on shared GPUs, and on separate ones",
-        x_title: "concurrency",
-        y_title: "throughput (tokens/s)",
-        cells,
-        parameters,
-        reading: String::new(),
-    };
+    let mut report = TableReport { heading: heading("placement"), cells, parameters, reading: String::new() };
     let gains = ALGORITHMS.map(|algorithm| {
         let (published, predicted) = gain(&report, algorithm, 4);
         format!("{} {published:.2} ({predicted:.2})", algorithm.name())

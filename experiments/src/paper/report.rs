@@ -1,21 +1,14 @@
 //! What a table's prediction consists of: cells, parameters, errors, a reading.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::figure::FigureError;
-use crate::figure::published::{PublishedFigure, PublishedLine, PublishedPanel, PublishedPoint};
+use super::headings::Heading;
 
 /// A published table beside its prediction.
 #[derive(Clone, Debug)]
 pub(super) struct TableReport {
-    /// The table's name on the command line.
-    pub(super) table: &'static str,
-    /// What it shows, in one line.
-    pub(super) title: &'static str,
-    /// The variable of the figure.
-    pub(super) x_title: &'static str,
-    /// What is published, with its unit.
-    pub(super) y_title: &'static str,
+    /// Its name, and what is written beside its figure.
+    pub(super) heading: &'static Heading,
     pub(super) cells: Vec<Cell>,
     /// Parameters that this table adds to those of the machines.
     pub(super) parameters: Vec<Parameter>,
@@ -53,9 +46,9 @@ pub(super) struct Parameter {
 }
 
 /// A cell as documents and `rows.csv` have it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Row {
-    pub(super) table: &'static str,
+    pub(super) table: String,
     pub(super) row: String,
     pub(super) column: String,
     pub(super) published: f64,
@@ -66,6 +59,12 @@ pub(crate) struct Row {
     /// predicted / published - 1 of a cell that a parameter was fitted on.
     pub(super) fit_residual: Option<f64>,
     pub(super) threshold: Option<u32>,
+    /// The panel of the figure, if it has several.
+    pub(super) panel: Option<String>,
+    /// The line of the figure; nothing for a cell that the figure does not show.
+    pub(super) line: Option<String>,
+    /// The place along the figure's x axis.
+    pub(super) x: Option<f64>,
 }
 
 /// A table as documents have it.
@@ -146,7 +145,7 @@ impl Cell {
 impl TableReport {
     pub(super) fn rows(&self) -> impl Iterator<Item = Row> + '_ {
         self.cells.iter().map(|cell| Row {
-            table: self.table,
+            table: self.heading.table.to_owned(),
             row: cell.row.clone(),
             column: cell.column.clone(),
             published: cell.published,
@@ -155,6 +154,9 @@ impl TableReport {
             calibrated_on_it: cell.calibrated_on_it,
             fit_residual: cell.deviation().filter(|_| cell.calibrated_on_it),
             threshold: cell.threshold,
+            panel: cell.place.as_ref().map(|(panel, ..)| panel.clone()).filter(|panel| !panel.is_empty()),
+            line: cell.place.as_ref().map(|(_, line, _)| line.clone()),
+            x: cell.place.as_ref().map(|(.., x)| *x),
         })
     }
 
@@ -170,14 +172,14 @@ impl TableReport {
     /// The cell of this row and column.
     pub(super) fn cell(&self, row: &str, column: &str) -> &Cell {
         let found = self.cells.iter().find(|cell| (cell.row.as_str(), cell.column.as_str()) == (row, column));
-        found.unwrap_or_else(|| panic!("{} has a cell `{row}`, `{column}`", self.table))
+        found.unwrap_or_else(|| panic!("{} has a cell `{row}`, `{column}`", self.heading.table))
     }
 
     pub(super) fn summary(&self) -> Summary<'_> {
         let errors = self.errors(|_| true);
         Summary {
-            table: self.table,
-            title: self.title,
+            table: self.heading.table,
+            title: self.heading.title,
             cells: self.cells.iter().filter(|cell| cell.error().is_some()).count(),
             calibrated_cells: self.cells.iter().filter(|cell| cell.calibrated_on_it).count(),
             mean_absolute_error: errors.map(|(mean, _)| mean),
@@ -186,36 +188,6 @@ impl TableReport {
             parameters: &self.parameters,
             reading: &self.reading,
         }
-    }
-
-    /// The figure: published points on predicted lines. Nothing if no cell has a place in it.
-    pub(super) fn figure(&self, caption: &[String]) -> Option<Result<String, FigureError>> {
-        let mut panels: Vec<PublishedPanel> = Vec::new();
-        for (cell, (panel, line, x)) in self.cells.iter().filter_map(|cell| Some((cell, cell.place.as_ref()?))) {
-            let panel_idx = panels.iter().position(|found| found.title == *panel).unwrap_or_else(|| {
-                panels.push(PublishedPanel { title: panel.clone(), lines: Vec::new() });
-                panels.len() - 1
-            });
-            let lines = &mut panels[panel_idx].lines;
-            let line_idx = lines.iter().position(|found| found.label == *line).unwrap_or_else(|| {
-                lines.push(PublishedLine { label: line.clone(), points: Vec::new() });
-                lines.len() - 1
-            });
-            lines[line_idx].points.push(PublishedPoint {
-                x: *x,
-                published: cell.published,
-                predicted: cell.predicted,
-                calibrated: cell.calibrated_on_it,
-            });
-        }
-        let figure = PublishedFigure {
-            title: self.title.to_owned(),
-            x_title: self.x_title.to_owned(),
-            y_title: self.y_title.to_owned(),
-            panels,
-            caption: caption.to_vec(),
-        };
-        (!figure.panels.is_empty()).then(|| figure.svg())
     }
 }
 
@@ -226,14 +198,12 @@ pub(super) fn percent(share: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::headings::heading;
     use super::*;
 
     fn report() -> TableReport {
         TableReport {
-            table: "example",
-            title: "An example",
-            x_title: "concurrency",
-            y_title: "throughput (tokens/s)",
+            heading: heading("ablation"),
             cells: vec![
                 Cell::new("a", "1", 100.0, 101.0).calibrated(true).at("", "a", 1.0),
                 Cell::new("a", "4", 200.0, 180.0).with_threshold(2).at("", "a", 4.0),
@@ -266,10 +236,9 @@ mod tests {
     }
 
     #[test]
-    fn the_figure_shows_the_cells_that_have_a_place() {
-        let svg = report().figure(&[]).unwrap().unwrap();
-        assert!(svg.contains("An example"));
-        let nowhere = TableReport { cells: vec![Cell::unpredicted("c", "4", 10.0)], ..report() };
-        assert!(nowhere.figure(&[]).is_none());
+    fn rows_say_where_they_stand_in_the_figure() {
+        let rows: Vec<Row> = report().rows().collect();
+        assert_eq!((rows[1].panel.as_deref(), rows[1].line.as_deref(), rows[1].x), (None, Some("a"), Some(4.0)));
+        assert_eq!((rows[3].line.as_deref(), rows[3].x), (None, None));
     }
 }

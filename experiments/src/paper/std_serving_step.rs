@@ -3,6 +3,7 @@
 //! A list of operations of one step is nothing that a simulation of batches predicts. The table tells the price of a fresh handoff instead, in two
 //! parameters, and with them what the published operations add up to.
 
+use super::headings::heading;
 use super::published;
 use super::report::{Cell, Parameter, TableReport};
 
@@ -32,7 +33,7 @@ fn ms(operation: &str) -> f64 {
 pub(super) fn report() -> TableReport {
     let mut cells: Vec<Cell> = published::std_serving_step()
         .iter()
-        .zip(1_u32..)
+        .zip(0_u32..)
         .map(|(step, number)| {
             Cell::unpredicted(&step.operation, "time", step.ms).at("", "operations", f64::from(number))
         })
@@ -42,10 +43,7 @@ pub(super) fn report() -> TableReport {
     let predicted_ms = fixed_ms() + context_tokens * PER_CONTEXT_TOKEN_US * 1e-3 + inference_ms();
     cells.push(Cell::new("whole step", "time", total_ms, predicted_ms).calibrated(true));
     TableReport {
-        table: "std_serving_step",
-        title: "One step of the small model where every returning token is a new request",
-        x_title: "operation (1: prefix matching, 2: locking, 3: inference, 4: releasing, 5: updating cache, 6: other)",
-        y_title: "time (ms)",
+        heading: heading("std_serving_step"),
         cells,
         parameters: vec![
             Parameter::new("fresh_fixed_ms", fixed_ms(), "ms", "other"),

@@ -4,6 +4,7 @@
 
 use super::Paper;
 use super::calibrate::with_corun;
+use super::headings::heading;
 use super::published::{self, R2R_P, REPEAT_SPREAD, Threshold};
 use super::report::{Cell, TableReport, percent};
 use super::setting::{Routing, Setting};
@@ -58,15 +59,7 @@ fn predict(paper: &Paper) -> Result<TableReport, Failure> {
             )
         })
         .collect();
-    Ok(TableReport {
-        table: "threshold",
-        title: "R2R against the threshold of the large model",
-        x_title: "threshold B1 of the large model",
-        y_title: "throughput (tokens/s)",
-        cells,
-        parameters: Vec::new(),
-        reading: String::new(),
-    })
+    Ok(TableReport { heading: heading("threshold"), cells, parameters: Vec::new(), reading: String::new() })
 }
 
 fn setting(paper: &Paper, cell: &Threshold) -> Setting {

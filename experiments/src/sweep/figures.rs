@@ -1,26 +1,33 @@
 //! The figure of a sweep from its rows.
 
 use super::break_even::{break_evens, lines};
+use super::report::caption;
 use super::row::Row;
 use crate::figure::chart::{AxisTitle, ChartLine, ChartPoint, LineChart};
 use crate::figure::sweep::{BreakEven, SweepFigure, SweepLine, SweepPanel, SweepPoint};
-use crate::figure::{FigureError, Scale};
+use crate::figure::{Drawing, FigureError, Scale};
+use crate::output::origin::Origin;
 
 /// Share of steps beyond the measured profile above which a point is drawn hollow. Prompts and a few long extends lie beyond almost any
 /// profile and decide nothing; rows.csv has the exact share.
 pub(super) const EXTRAPOLATED_SHARE: f64 = 0.02;
 
+/// The name of the figure's files.
+const FIGURE: &str = "figure";
+
 /// A figure of more is as large as a poster, or too large to be drawn, and nobody reads it; rows.csv has everything.
 const PANELS_MAX: usize = 16;
 const LINES_MAX: usize = 32;
 
-/// The figure as SVG: throughput against N where the sweep ran over N, otherwise throughput against the first `--grid` axis.
-pub(crate) fn figure(rows: &[Row], caption: &[String]) -> Result<String, FigureError> {
-    if rows.iter().all(|row| row.every.is_some() && row.concurrency.is_some()) {
-        sweep_figure(rows, caption).svg()
+/// The figure: throughput against N where the sweep ran over N, otherwise throughput against the first `--grid` axis.
+pub(crate) fn figure(rows: &[Row], origin: &Origin) -> Result<Drawing, FigureError> {
+    let caption = caption(rows, origin);
+    let svg = if rows.iter().all(|row| row.every.is_some() && row.concurrency.is_some()) {
+        sweep_figure(rows, &caption).svg()
     } else {
-        grid_figure(rows, caption).svg()
-    }
+        grid_figure(rows, &caption).svg()
+    };
+    Ok(Drawing { stem: FIGURE.to_owned(), svg: svg? })
 }
 
 fn sweep_figure(rows: &[Row], caption: &[String]) -> SweepFigure {
@@ -115,6 +122,7 @@ fn grid_figure(rows: &[Row], caption: &[String]) -> LineChart {
     LineChart {
         title: format!("Throughput against {}", axis.name),
         x: AxisTitle { title: axis.title, scale: axis.scale },
+        x_words: axis.words,
         y: AxisTitle { title: "throughput (tokens/s)".to_owned(), scale: Scale::Linear },
         lines,
         band: "95 % interval".to_owned(),
@@ -127,13 +135,16 @@ struct XAxis {
     name: String,
     title: String,
     scale: Scale,
+    /// What stands at 0, 1 and so on; empty for numbers.
+    words: Vec<String>,
     /// One a row.
     places: Vec<f64>,
 }
 
 fn every_axis(rows: &[Row]) -> XAxis {
     let places = rows.iter().map(|row| f64::from(row.every.unwrap_or_default())).collect();
-    XAxis { name: "handoff frequency".to_owned(), title: "tokens per visit N".to_owned(), scale: Scale::Log, places }
+    let title = "tokens per visit N (switch every N tokens)".to_owned();
+    XAxis { name: "handoff frequency".to_owned(), title, scale: Scale::Log, words: Vec::new(), places }
 }
 
 fn first_axis(rows: &[Row]) -> XAxis {
@@ -143,9 +154,9 @@ fn first_axis(rows: &[Row]) -> XAxis {
     let name = if name.is_empty() { "cell" } else { name }.to_owned();
     let numbers: Option<Vec<f64>> = settings.iter().map(|(_, value)| value.parse().ok()).collect();
     if let Some(places) = numbers.filter(|numbers| numbers.iter().all(|number| number.is_finite())) {
-        return XAxis { title: name.clone(), name, scale: Scale::Linear, places };
+        return XAxis { title: with_unit(&name), name, scale: Scale::Linear, words: Vec::new(), places };
     }
-    // Words stand in the order in which they were given, and the title says which is which.
+    // Words stand in the order in which they were given.
     let mut words: Vec<&str> = Vec::new();
     settings.iter().map(|(_, value)| *value).for_each(|value| {
         if !words.contains(&value) {
@@ -153,8 +164,20 @@ fn first_axis(rows: &[Row]) -> XAxis {
         }
     });
     let places = settings.iter().map(|(_, value)| words.iter().position(|word| word == value).unwrap_or(0) as f64);
-    let key: Vec<String> = words.iter().enumerate().map(|(position, word)| format!("{position}: {word}")).collect();
-    XAxis { title: format!("{name} ({})", key.join(", ")), name, scale: Scale::Linear, places: places.collect() }
+    let (places, words) = (places.collect(), words.iter().map(|&word| word.to_owned()).collect());
+    XAxis { title: name.clone(), name, scale: Scale::Linear, words, places }
+}
+
+/// A field with its unit. Most names end with it; these do not.
+fn with_unit(path: &str) -> String {
+    let unit = match path.rsplit('.').next() {
+        Some("threshold") => "rows",
+        Some("concurrency" | "requests") => "requests",
+        Some("small" | "large") if path.starts_with("policy.") => "tokens per visit",
+        Some("p" | "a" | "b") if path.starts_with("policy.") => "probability",
+        _ => return path.to_owned(),
+    };
+    format!("{path} ({unit})")
 }
 
 /// The override of the first axis and those of the others. A blank between brackets or quotes belongs to a value.
@@ -176,6 +199,13 @@ fn split_axis(grid: &str) -> (&str, Option<&str>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_field_whose_name_has_no_unit_gets_one() {
+        assert_eq!(with_unit("model.large.threshold"), "model.large.threshold (rows)");
+        assert_eq!(with_unit("policy.p"), "policy.p (probability)");
+        assert_eq!(with_unit("scheduler.hop_us"), "scheduler.hop_us");
+    }
 
     #[test]
     fn the_first_override_ends_at_a_blank_outside_of_its_value() {

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::break_even::{BreakEven, break_evens};
 use super::figures::EXTRAPOLATED_SHARE;
 use super::row::Row;
-use crate::output::manifest::Program;
+use crate::output::origin::Origin;
 use crate::output::table::{Table, significant, terminal_width};
 
 /// The JSON document.
@@ -19,20 +19,12 @@ pub(super) struct Document<'a> {
     pub(super) break_even: Vec<BreakEven>,
 }
 
-/// The line below the figure. `program` is the one that computed the rows, if that is known.
-pub(crate) fn caption(scenario: &str, seed: u64, rows: &[Row], program: Option<&Program>) -> Vec<String> {
-    let origin = program.map_or_else(
-        || "of unknown origin".to_owned(),
-        |program| {
-            let commit: String = program.commit.chars().take(10).collect();
-            let changed = if program.sources == "changed" { " with changes" } else { "" };
-            format!("handoff {}, commit {commit}{changed}", program.version)
-        },
-    );
+/// The line below the figure.
+pub(super) fn caption(rows: &[Row], origin: &Origin) -> Vec<String> {
     let replications = rows.iter().map(|row| row.replications);
     let (fewest, most) = (replications.clone().min().unwrap_or(0), replications.max().unwrap_or(0));
     let starts = if fewest == most { most.to_string() } else { format!("{fewest} to {most}") };
-    vec![format!("simulated, scenario {scenario}, seed {seed}, {starts} random starts a point"), origin]
+    origin.caption("simulated", Some(&format!("{starts} random starts a point")), &[])
 }
 
 /// A table a placement with a row for each N, then the break-evens.

@@ -6,13 +6,14 @@ use serde::Serialize;
 
 use super::compare_document::{Change, CompareCell, CompareDocument, Winner};
 use super::document::spaced;
-use super::{SCHEMA, compare_tables, figures, open, options, publish};
+use super::{SCHEMA, compare_tables, figures, json, open, options, publish};
 use crate::cli::{Format, Tune};
 use crate::failure::Failure;
 use crate::input::{Input, whole_numbers};
 use crate::message::say;
 use crate::output::document::{write_csv, write_json};
 use crate::output::fingerprint::Fingerprint;
+use crate::output::origin::Origin;
 use crate::sweep::{Configuration, default_folder, facts, placements, run_scenario};
 
 const CONCURRENCIES: [u32; 6] = [1, 2, 4, 8, 16, 32];
@@ -91,8 +92,9 @@ pub(super) fn run(arguments: &Tune, input: &Input, base: &Scenario) -> Result<()
         notes,
     };
     if let Some(folder) = folder {
-        let svg = figures::comparison(&document, &facts.scenario.name)?;
-        publish(&folder, &document.rows(), &document, &svg, facts)?;
+        let (rows, json) = (document.rows(), json(&document)?);
+        let drawing = figures::comparison(&rows, Some(&json), &Origin::of_run(&facts))?;
+        publish(&folder, &rows, json, drawing, facts)?;
     }
     let mut out = std::io::stdout().lock();
     match common.format {

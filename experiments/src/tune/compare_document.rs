@@ -2,7 +2,7 @@
 
 use handoff_sim::analytic::tune::Method;
 use handoff_sim::engine::Report;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// One placement in one mode at one concurrency, or the large model alone.
 #[derive(Clone, Debug, Serialize)]
@@ -22,18 +22,18 @@ pub(super) struct CompareCell {
 }
 
 /// A row of rows.csv.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct CompareRow {
-    concurrency: u32,
-    placement: String,
-    order: Option<String>,
-    mode: String,
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct CompareRow {
+    pub(super) concurrency: u32,
+    pub(super) placement: String,
+    pub(super) order: Option<String>,
+    pub(super) mode: String,
     /// One threshold a model, separated by blanks.
-    thresholds: String,
-    throughput: f64,
-    ci_low: Option<f64>,
-    ci_high: Option<f64>,
-    thresholds_by: Option<Method>,
+    pub(super) thresholds: String,
+    pub(super) throughput: f64,
+    pub(super) ci_low: Option<f64>,
+    pub(super) ci_high: Option<f64>,
+    pub(super) thresholds_by: Option<String>,
 }
 
 /// The best placement at one concurrency, and the best of those on one device.
@@ -107,7 +107,7 @@ impl CompareDocument {
             throughput: cell.throughput,
             ci_low: cell.ci_low,
             ci_high: cell.ci_high,
-            thresholds_by: cell.thresholds_by,
+            thresholds_by: cell.thresholds_by.map(|method| method.to_string()),
         };
         self.cells.iter().map(row).collect()
     }

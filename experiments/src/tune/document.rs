@@ -4,7 +4,7 @@ use handoff_sim::analytic::tune::{
     ByActive, Candidate, Confirmation, Curve, GridStep, Method, Sensitivity, Statement, Tuning,
 };
 use handoff_sim::scenario::Scenario;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// One vector of thresholds.
 #[derive(Clone, Debug, Serialize)]
@@ -20,20 +20,34 @@ pub(super) struct CandidateDocument {
 }
 
 /// A row of rows.csv: one vector, best first.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Row {
-    rank: usize,
-    placement: String,
-    order: Option<String>,
-    concurrency: u32,
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Row {
+    pub(super) rank: usize,
+    pub(super) placement: String,
+    pub(super) order: Option<String>,
+    pub(super) concurrency: u32,
     /// One threshold a model, separated by blanks.
-    thresholds: String,
-    throughput: f64,
-    ci_low: Option<f64>,
-    ci_high: Option<f64>,
-    loss: f64,
-    method: Method,
-    replications: u32,
+    pub(super) thresholds: String,
+    pub(super) throughput: f64,
+    pub(super) ci_low: Option<f64>,
+    pub(super) ci_high: Option<f64>,
+    pub(super) loss: f64,
+    pub(super) method: String,
+    pub(super) replications: u32,
+}
+
+impl Row {
+    /// The thresholds as numbers, at least one.
+    ///
+    /// # Errors
+    /// When they are not; the text says what was expected.
+    pub(super) fn vector(&self) -> Result<Vec<u32>, String> {
+        let numbers: Result<Vec<u32>, _> = self.thresholds.split_whitespace().map(str::parse).collect();
+        numbers.ok().filter(|numbers| !numbers.is_empty()).ok_or_else(|| {
+            let text = &self.thresholds;
+            format!("`thresholds` of rank {} is \"{text}\", expected whole numbers separated by blanks", self.rank)
+        })
+    }
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -202,7 +216,7 @@ impl Document {
             ci_low: candidate.ci_low,
             ci_high: candidate.ci_high,
             loss: candidate.loss,
-            method: candidate.method,
+            method: candidate.method.to_string(),
             replications: candidate.replications,
         };
         self.candidates.iter().enumerate().map(row).collect()

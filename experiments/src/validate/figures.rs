@@ -2,32 +2,29 @@
 
 use super::row::Row;
 use crate::figure::validation::{ValidationFigure, ValidationLine, ValidationPanel, ValidationPoint};
-use crate::figure::{FigureError, Scale};
-use crate::machine::Plan;
-use crate::output::manifest::Program;
+use crate::figure::{Drawing, FigureError, Scale};
+use crate::output::origin::Origin;
 
 /// Share of predicted steps beyond the profile from which on a point is drawn hollow.
 const EXTRAPOLATED_SHARE: f64 = 0.02;
 
-/// The lines below the figures.
-pub(super) fn caption(scenario: &str, plan: &Plan, rows: &[Row], program: &Program) -> Vec<String> {
-    let first = rows.first();
-    let commit: String = program.commit.chars().take(10).collect();
-    let changed = if program.sources == "changed" { " with changes" } else { "" };
-    vec![
-        format!("scenario {scenario}, {}", plan.described()),
-        format!(
-            "{} random starts of {} s each, seed {}",
-            first.map_or(0, |row| row.starts),
-            first.map_or(0.0, |row| row.seconds),
-            first.map_or(0, |row| row.seed)
-        ),
-        format!("handoff {}, commit {commit}{changed}", program.version),
-    ]
+/// All figures that the rows give.
+pub(crate) fn figures(rows: &[Row], origin: &Origin) -> Result<Vec<Drawing>, FigureError> {
+    let caption = caption(rows, origin);
+    let drawn = [("figure", over_every(rows, &caption)), ("thresholds", over_thresholds(rows, &caption))];
+    let drawn = drawn.into_iter().filter_map(|(stem, svg)| Some((stem, svg?)));
+    drawn.map(|(stem, svg)| Ok(Drawing { stem: stem.to_owned(), svg: svg? })).collect()
+}
+
+/// The line below the figures.
+fn caption(rows: &[Row], origin: &Origin) -> Vec<String> {
+    let (starts, seconds) = rows.first().map_or((0, 0.0), |row| (row.starts, row.seconds));
+    let how = format!("predicted, and measured on {}", origin.device);
+    origin.caption(&how, Some(&format!("{starts} random starts of {seconds} s each")), &[])
 }
 
 /// Throughput against N, a panel for each placement and a line for each concurrency; `None` without such cells.
-pub(super) fn over_every(rows: &[Row], caption: &[String]) -> Option<Result<String, FigureError>> {
+fn over_every(rows: &[Row], caption: &[String]) -> Option<Result<String, FigureError>> {
     let rows: Vec<&Row> = rows.iter().filter(|row| row.policy == "every").collect();
     let place = |row: &Row| row.place();
     let line = |row: &Row| (f64::from(row.concurrency), format!("C = {}", row.concurrency));
@@ -46,7 +43,7 @@ pub(super) fn over_every(rows: &[Row], caption: &[String]) -> Option<Result<Stri
 }
 
 /// Throughput against the large model's threshold, a panel for each placement and a line for each p; `None` without such cells.
-pub(super) fn over_thresholds(rows: &[Row], caption: &[String]) -> Option<Result<String, FigureError>> {
+fn over_thresholds(rows: &[Row], caption: &[String]) -> Option<Result<String, FigureError>> {
     let rows: Vec<&Row> = rows.iter().filter(|row| row.policy == "r2r").collect();
     let place = |row: &Row| row.place();
     let line = |row: &Row| (row.p.unwrap_or(0.0), format!("p = {}", row.p.unwrap_or(0.0)));
@@ -55,7 +52,7 @@ pub(super) fn over_thresholds(rows: &[Row], caption: &[String]) -> Option<Result
     (!panels.is_empty()).then(|| {
         ValidationFigure {
             title: "Predicted and measured throughput against the threshold of the large model".to_owned(),
-            x_title: format!("threshold of the large model, at concurrency {}", rows[0].concurrency),
+            x_title: format!("threshold B of the large model (rows), at C = {}", rows[0].concurrency),
             x_scale: Scale::Linear,
             panels,
             caption: caption.to_vec(),
@@ -72,7 +69,6 @@ fn panels(
 ) -> Vec<ValidationPanel> {
     let mut order: Vec<(f64, String)> = rows.iter().map(|row| line(row)).collect();
     order.sort_by(|left, right| left.0.total_cmp(&right.0));
-    order.dedup();
     let mut panels: Vec<ValidationPanel> = Vec::new();
     for row in rows {
         let (title, (_, label)) = (place(row), line(row));
@@ -94,11 +90,10 @@ fn panels(
         };
         match lines.iter_mut().find(|line| line.label == label) {
             Some(line) => line.points.push(point),
-            None => {
-                let look_idx = order.iter().position(|(_, other)| *other == label).unwrap_or(0);
-                lines.push(ValidationLine { label, look_idx, points: vec![point] });
-            }
+            None => lines.push(ValidationLine { label, points: vec![point] }),
         }
     }
+    let position = |label: &str| order.iter().position(|(_, other)| other == label);
+    panels.iter_mut().for_each(|panel| panel.lines.sort_by_key(|line| position(&line.label)));
     panels
 }

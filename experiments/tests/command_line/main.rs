@@ -5,6 +5,7 @@
 mod help;
 mod interrupted;
 mod machine;
+mod manual;
 mod paper;
 mod plot;
 mod simulate;

@@ -1,4 +1,5 @@
 use super::super::png;
+use super::super::readable::assert_readable;
 use super::*;
 use resvg::usvg::roxmltree::Document;
 
@@ -17,6 +18,7 @@ pub(crate) fn sample() -> LineChart {
     LineChart {
         title: "Batch admission delay of the large model against its threshold".to_owned(),
         x: AxisTitle { title: "threshold B of `large`".to_owned(), scale: Scale::Linear },
+        x_words: Vec::new(),
         y: AxisTitle { title: "batch admission delay (ms)".to_owned(), scale: Scale::Linear },
         lines: vec![
             line("C = 8, simulated", 4.0, false),
@@ -81,4 +83,30 @@ fn one_point_is_enough() {
     chart.lines.truncate(1);
     chart.lines[0].points.truncate(1);
     assert!(!chart.svg().unwrap().contains("NaN"));
+}
+
+#[test]
+fn texts_do_not_overlap_and_stay_on_the_paper() {
+    assert_readable(&sample().svg().unwrap());
+    // Titles that are wider than the paper, words that need smaller letters, and numbers of many digits.
+    let mut chart = sample();
+    chart.title = "Throughput against the threshold of a model with a very long name ".repeat(3);
+    chart.x.title = "a title of the axis that is wider than all of its values together ".repeat(3);
+    chart.x_words = (1..=9).map(|number| format!("a mode with a name {number}")).collect();
+    chart.lines.iter_mut().flat_map(|line| &mut line.points).for_each(|point| {
+        point.y *= 1e5;
+        point.band = None;
+    });
+    assert_readable(&chart.svg().unwrap());
+}
+
+#[test]
+fn words_take_the_place_of_numbers() {
+    let mut chart = sample();
+    chart.lines.truncate(1);
+    chart.lines[0].points.truncate(2);
+    chart.lines[0].points.iter_mut().zip([0.0, 1.0]).for_each(|(point, x)| point.x = x);
+    chart.x_words = vec!["eager".to_owned(), "delayed".to_owned()];
+    let svg = chart.svg().unwrap();
+    assert!(svg.contains("eager") && svg.contains("delayed"), "{svg}");
 }

@@ -161,13 +161,9 @@ fn rows() -> Vec<Case> {
     let swept = Workbench::new().run_words(SWEEP[0], &["--format", "csv"]).done();
     let row = |throughput: &str| with_throughput(&swept, throughput);
     vec![
-        call("no rows to plot", "plot gone.csv", &["`gone.csv`", "expected the rows.csv of a sweep"]),
-        call(
-            "a folder without rows to plot",
-            "plot folder",
-            &["`folder/rows.csv`", "expected the rows.csv of a sweep"],
-        )
-        .with("folder/notes.txt", ""),
+        call("no rows to plot", "plot gone.csv", &["`gone.csv`", "expected the rows of a run"]),
+        call("a folder without rows to plot", "plot folder", &["`folder/rows.csv`", "expected the rows of a run"])
+            .with("folder/notes.txt", ""),
         call("an empty file to plot", "plot rows.csv", &["`rows.csv` has no row", "expected at least one cell"])
             .with("rows.csv", ""),
         call(
@@ -175,17 +171,45 @@ fn rows() -> Vec<Case> {
             "plot rows.csv",
             &["`rows.csv` has no row", "expected at least one cell"],
         )
-        .with("rows.csv", "placement,every\n"),
+        .with("rows.csv", swept.lines().next().expect("a header")),
         call(
             "another table to plot",
             "plot rows.csv",
-            &["rows.csv:2: missing field `placement`", "expected rows of a sweep"],
+            &["`rows.csv`", "the columns are a, b", "expected those of a sweep (placement, every,"],
         )
         .with("rows.csv", "a,b\n1,2\n"),
         call(
+            "a sweep without a column",
+            "plot rows.csv",
+            &["rows.csv:2: missing field `seed`", "expected rows of a sweep"],
+        )
+        .with("rows.csv", without_last_column(&swept)),
+        call(
+            "thresholds that are no numbers",
+            "plot rows.csv",
+            &["`thresholds` of rank 1 is \"one\"", "whole numbers"],
+        )
+        .with("rows.csv", TUNED),
+        call(
+            "a table that nobody published",
+            "plot rows.csv",
+            &["`rows.csv`", "`table` is \"mine\"", "expected one of threshold,"],
+        )
+        .with("rows.csv", TABLE),
+        call("figures of rows that nobody wrote", "plot rows.csv --in-place", &["--in-place", "no manifest beside it"])
+            .with("rows.csv", row("100")),
+        call(
+            "figures of a folder whose rows were edited",
+            "plot out --in-place",
+            &["--in-place", "`out/rows.csv`", "manifest"],
+        )
+        .after(SWEEP)
+        .then("out/rows.csv", row("100")),
+        call("two places for a figure", "plot out --in-place --out other", &["--in-place", "--out"]).after(SWEEP),
+        call(
             "the rows of another command to plot",
             "plot out",
-            &["out/rows.csv:2: missing field", "expected rows of a sweep"],
+            &["`out/rows.csv`", "expected those of a sweep (", "results of `simulate`, which draws no figure"],
         )
         .after(&["simulate --scenario pair.toml --out out"]),
         call(
@@ -217,6 +241,19 @@ fn rows() -> Vec<Case> {
         )
         .after(SWEEP),
     ]
+}
+
+/// A row of `tune` with a word for its thresholds.
+const TUNED: &str = "rank,placement,order,concurrency,thresholds,throughput,ci_low,ci_high,loss,method,replications\n\
+    1,separate,,4,one,100.0,,,0.0,exact,0\n";
+
+/// A row of `paper` of an unknown table.
+const TABLE: &str = "table,row,column,published,predicted,error,calibrated_on_it,fit_residual,threshold,panel,line,x\n\
+    mine,a,b,1.0,1.0,0.0,false,,,,a,1.0\n";
+
+/// The rows without the column `seed`, which is the last one.
+fn without_last_column(rows: &str) -> String {
+    rows.lines().map(|line| format!("{}\n", line.rsplit_once(',').expect("several columns").0)).collect()
 }
 
 /// The rows of a sweep with another throughput in each.
