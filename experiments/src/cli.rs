@@ -37,6 +37,8 @@ pub(crate) enum Command {
     Paper(Paper),
     /// Draw the figures of a sweep, a validation, tune or paper again from their CSV.
     Plot(Plot),
+    /// Write one self-contained HTML page for a folder of results: summary, figures, tables, provenance.
+    Report(Report),
     /// Print the completions of a shell.
     Completions(Completions),
     /// Write the manual pages.
@@ -389,4 +391,16 @@ pub(crate) struct Man {
     /// Where the pages are written.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
+}
+
+/// Arguments of `report`.
+#[derive(Debug, Args)]
+#[command(after_help = help::REPORT)]
+pub(crate) struct Report {
+    /// A folder that a command has written, or a folder of such folders.
+    #[arg(value_name = "DIR")]
+    pub(crate) from: PathBuf,
+    /// The file to write; report.html in the folder by default.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! The command line of Handoff: `handoff simulate | sweep | tune | profile | measure | validate | paper | plot | completions | man`.
+//! The command line of Handoff: `handoff simulate | sweep | tune | profile | measure | validate | paper | plot | report | completions | man`.
 
 mod cli;
 mod failure;
@@ -13,6 +13,7 @@ mod output;
 mod paper;
 mod plot;
 mod profile;
+mod report;
 mod simulate;
 mod sweep;
 mod trace;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         Command::Paper(arguments) => paper::run(&arguments),
         Command::Plot(arguments) => plot::run(&arguments),
         Command::Profile(arguments) => profile::run(&arguments),
+        Command::Report(arguments) => report::run(&arguments),
         Command::Validate(arguments) => validate::run(&arguments),
     };
     match done {

@@ -33,12 +33,13 @@ use crate::output::{cells, document};
 
 pub(crate) use cell::run as run_scenario;
 pub(crate) use figures::figure;
+pub(crate) use report::break_even_words;
 pub(crate) use row::Row;
 
 use axes::Axes;
 pub(crate) use axes::placements;
 use baseline::Baselines;
-use break_even::break_evens;
+pub(crate) use break_even::{BreakEven, break_evens};
 use cell::Cell;
 
 /// Raised whenever a field of the JSON document changes its meaning or goes.

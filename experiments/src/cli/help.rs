@@ -97,6 +97,15 @@ Examples:
   Predicted and measured throughput against thresholds, from the CSV
     handoff plot results/validate-h200/thresholds/rows.csv --out out/thresholds";
 
+pub(super) const REPORT: &str = "\
+The page needs no network and no other file. A folder of folders becomes one page with a section for each.
+
+Examples:
+  One page of a sweep, written into its folder
+    handoff report results/sweep-h200/default
+  Several folders on one page
+    handoff report results/validate-h200 --out out/validation.html";
+
 pub(super) const COMPLETIONS: &str = "\
 Examples:
   For one user of bash, zsh and fish

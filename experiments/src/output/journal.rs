@@ -179,6 +179,43 @@ pub(crate) fn read_rows<R: DeserializeOwned>(folder: &Path) -> Result<Vec<R>, St
     cells::from_csv(&bytes).map_err(|source| StoreError::Row { place: ROWS_FILE.to_owned(), source })
 }
 
+/// What the folder of a run that has not finished holds so far.
+#[derive(Debug)]
+pub(crate) struct Unfinished {
+    /// What the folder is bound to.
+    pub(crate) fingerprint: Value,
+    /// Finished cells.
+    pub(crate) n_cells: usize,
+    /// Their rows as CSV, in the order of the names of their files.
+    pub(crate) rows: Vec<u8>,
+}
+
+/// Reads the journal in `folder` without locking it, so that a run can be looked at while it goes on; nothing if there is none.
+pub(crate) fn read_unfinished(folder: &Path) -> Result<Option<Unfinished>, StoreError> {
+    let Some(fingerprint) = read_header(folder)? else { return Ok(None) };
+    let cells = folder.join(CELLS_FOLDER);
+    let mut paths = Vec::new();
+    if cells.is_dir() {
+        for entry in fs::read_dir(&cells).map_err(StoreError::io("read", &cells))? {
+            paths.push(entry.map_err(StoreError::io("read", &cells))?.path());
+        }
+    }
+    paths.sort();
+    let (mut n_cells, mut rows) = (0, String::new());
+    for path in paths {
+        // A file that is not whole is a cell that is not finished.
+        let bytes = folder::read_if_there(&path)?;
+        let Some(fragment) = bytes.and_then(|bytes| serde_json::from_slice::<Fragment>(&bytes).ok()) else { continue };
+        if n_cells == 0 {
+            rows.push_str(&fragment.header);
+        }
+        rows.push_str(&fragment.record);
+        n_cells += 1;
+    }
+    let fingerprint = fingerprint.as_value().clone();
+    Ok(Some(Unfinished { fingerprint, n_cells, rows: rows.into_bytes() }))
+}
+
 impl Fragment {
     fn new<R: Serialize>(key: &CellKey, row: &R) -> Result<Self, StoreError> {
         let row_error = |source| StoreError::Row { place: key.to_string(), source };

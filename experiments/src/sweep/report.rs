@@ -172,7 +172,7 @@ fn break_even_table(rows: &[Row]) -> Table {
                 (&found.placement, &found.order, &found.grid, found.concurrency)
                     == (&placement, &order, &grid, concurrency)
             };
-            found.iter().find(of_line).map_or_else(String::new, words)
+            found.iter().find(of_line).map_or_else(String::new, break_even_words)
         };
         let name = place_words((&placement, order.as_deref(), &grid));
         table.row(std::iter::once(name).chain(concurrencies.iter().map(cell)));
@@ -181,7 +181,7 @@ fn break_even_table(rows: &[Row]) -> Table {
 }
 
 /// `N = 8`, `N <= 1` where even the smallest N wins, `none` with the N that win all the same.
-fn words(found: &BreakEven) -> String {
+pub(crate) fn break_even_words(found: &BreakEven) -> String {
     match found.every {
         Some(every) if found.at_grid_edge => format!("N <= {every}"),
         Some(every) => {

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::support::{TINY, Workbench};
 
-const COMMANDS: [&str; 10] =
-    ["simulate", "sweep", "tune", "plot", "profile", "measure", "validate", "paper", "completions", "man"];
+const COMMANDS: [&str; 11] =
+    ["simulate", "sweep", "tune", "plot", "profile", "measure", "validate", "paper", "report", "completions", "man"];
 
 #[test]
 fn help_is_as_documented() {
@@ -20,6 +20,7 @@ fn help_is_as_documented() {
         ("help_measure", &["measure", "--help"]),
         ("help_validate", &["validate", "--help"]),
         ("help_paper", &["paper", "--help"]),
+        ("help_report", &["report", "--help"]),
         ("help_completions", &["completions", "--help"]),
         ("help_man", &["man", "--help"]),
     ] {

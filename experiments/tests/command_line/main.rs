@@ -8,6 +8,7 @@ mod machine;
 mod manual;
 mod paper;
 mod plot;
+mod report;
 mod simulate;
 mod support;
 mod sweep;

@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 
 use super::support::Workbench;
 
-const COMMANDS: [&str; 10] =
-    ["simulate", "sweep", "tune", "profile", "measure", "validate", "paper", "plot", "completions", "man"];
+const COMMANDS: [&str; 11] =
+    ["simulate", "sweep", "tune", "profile", "measure", "validate", "paper", "plot", "report", "completions", "man"];
 
 fn has(program: &str) -> bool {
     let run = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();

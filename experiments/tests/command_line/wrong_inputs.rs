@@ -4,6 +4,7 @@
 mod arguments;
 mod files;
 mod folders;
+mod reports;
 mod scenarios;
 
 use std::fmt::Write as _;
@@ -125,4 +126,9 @@ fn arguments() {
 #[test]
 fn folders() {
     check("folders", &folders::cases());
+}
+
+#[test]
+fn reports() {
+    check("reports", &reports::cases());
 }

@@ -257,7 +257,7 @@ fn without_last_column(rows: &str) -> String {
 }
 
 /// The rows of a sweep with another throughput in each.
-fn with_throughput(rows: &str, throughput: &str) -> String {
+pub(super) fn with_throughput(rows: &str, throughput: &str) -> String {
     let (header, records) = rows.split_once('\n').expect("a header");
     let column = header.split(',').position(|name| name == "throughput").expect("a column");
     let changed = records.lines().map(|record| {
