@@ -239,6 +239,9 @@ const PAPER: &[Entry] = &[
     ("table", "the published table", "", Key, MAIN),
     ("row", "row of the published table", "", Key, MAIN),
     ("column", "column of the published table", "", Key, MAIN),
+    ("panel", "panel of the figure that shows the cell", "", Fact, MORE),
+    ("line", "line of that panel", "", Fact, MORE),
+    ("x", "place of the cell on the horizontal axis", "", Fact, MORE),
     ("published", "the published figure, in the table's own unit", "", Published, MAIN),
     (
         "predicted",

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::{read, wrong};
 use crate::failure::Failure;
 use crate::output::manifest::{FileEntry, MANIFEST_SCHEMA, Profile, ScenarioText};
+use crate::profile::PROFILE_FILE;
 
 /// What a manifest says. Fields that some other writer of manifests may lack are optional.
 #[derive(Clone, Debug, Deserialize)]
@@ -110,6 +111,15 @@ impl Origin {
     /// Whether the numbers were simulated, not measured.
     pub(super) fn is_simulated(&self) -> bool {
         self.device == "simulated"
+    }
+
+    /// The profiles that step times were read from. A validation predicts from the profile in its own folder, whatever its scenario names.
+    pub(super) fn profiles_read(&self) -> Vec<Profile> {
+        let own = self.files.iter().find(|file| self.command_name() == "validate" && file.path == PROFILE_FILE);
+        own.map_or_else(
+            || self.profiles.clone(),
+            |file| vec![Profile { name: file.path.clone(), sha256: file.sha256.clone() }],
+        )
     }
 
     /// The seed as text; empty if the manifest has none.

@@ -300,7 +300,7 @@ fn provenance(results: &Results) -> Markup {
                     dt { (name) }
                     dd { (value) }
                 }
-                @for profile in &origin.profiles {
+                @for profile in origin.profiles_read() {
                     dt { "profile" }
                     dd { (profile.name) " " code { (profile.sha256) } }
                 }

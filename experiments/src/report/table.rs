@@ -82,7 +82,8 @@ impl Table {
             })
         };
         let program = &origin.program;
-        let profiles = origin.profiles.iter().map(|profile| format!("{} (sha256 {})", profile.name, profile.sha256));
+        let profiles =
+            origin.profiles_read().into_iter().map(|profile| format!("{} (sha256 {})", profile.name, profile.sha256));
         let mut facts = vec![
             ("file".to_owned(), self.file.clone()),
             ("commit".to_owned(), format!("{} ({})", program.commit, program.sources)),

@@ -32,7 +32,7 @@ const RUNS: [(&str, &str, &[&str]); 8] = [
 
 /// 4 cells of two figures on the processor.
 const VALIDATE: &str = "validate --profile cpu.csv --every 1,4 --concurrency 2 --r2r 0.5 --thresholds 1,2 \
-    --threshold-concurrency 3 --placement overlapped --starts 2 --repeats 1 --seconds 0.05 --warmup-seconds 0.01 \
+    --threshold-concurrency 3 --placement overlapped --starts 2 --repeats 1 --seconds 0.5 --warmup-seconds 0.05 \
     --set workload.output_tokens=40 --out validated";
 
 /// Draws the figures of `from` and compares them with those in `folder`.

@@ -107,17 +107,19 @@ fn a_folder_of_folders_has_a_section_for_each() {
 fn every_column_is_explained() {
     let bench = Workbench::new();
     bench.write("r2r.toml", PAIR.replace("kind = \"every\"\nsmall = 2\nlarge = 2", "kind = \"r2r\"\np = 0.35"));
+    bench.write("cpu.csv", include_bytes!("../../profiles/cpu-tiny.csv"));
     let small_profile = "profile --rows 1,2 --new-tokens 2 --kv-tokens 16 --corun-rows 1 --out runs/profile";
     for (words, more) in [
         (SWEEP, &[][..]),
         ("simulate --scenario pair.toml --out runs/simulate", &[]),
         ("tune --scenario r2r.toml --confirm 2 --out runs/tune", &[]),
         ("tune --scenario r2r.toml --compare --concurrency 1,2 --placement separate --out runs/compare", &[]),
-        ("measure --seconds 0.05 --warmup-seconds 0 --out runs/measure", &TINY),
+        ("measure --set workload.concurrency=2 --out runs/measure", &TINY),
         (small_profile, &[]),
         (
-            "validate --profile runs/profile/profile.csv --every 1,2 --concurrency 1 --placement exclusive:large-first --thresholds 1,2 \
-             --threshold-concurrency 2 --seconds 0.05 --warmup-seconds 0 --starts 1 --repeats 1 --out runs/validate",
+            // Long enough for a token on a machine that is busy with something else.
+            "validate --profile cpu.csv --every 1 --concurrency 2 --r2r none --placement overlapped --starts 1 --repeats 1 --seconds 0.5 \
+             --warmup-seconds 0.02 --set workload.output_tokens=40 --out runs/validate",
             &[],
         ),
         ("paper std_serving_step --out runs/paper", &[]),

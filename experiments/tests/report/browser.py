@@ -275,6 +275,8 @@ class Pages(unittest.TestCase):
         tip = self.browser.find_element(By.ID, "tip")
         self.assertFalse(tip.is_displayed())
         manifest = json.loads((RESULTS / "validate-h200" / "exclusive" / "manifest.json").read_text())
+        # What predictions read, not what the scenario names.
+        profile = next(file["sha256"] for file in manifest["files"] if file["path"] == "profile.csv")
         idx = [th.text.split("\n")[0] for th in table.find_elements(By.CSS_SELECTOR, "thead th")].index("measured")
         cell = table.find_elements(By.CSS_SELECTOR, "tbody tr")[3].find_elements(By.TAG_NAME, "td")[idx]
         self.browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", cell)
@@ -282,7 +284,7 @@ class Pages(unittest.TestCase):
         self.assertTrue(tip.is_displayed())
         row = self.rows_of(table)[3]
         for text in [f"measured: {row['measured']} tokens/s", "measured throughput, mean over starts", "measured on H200", "rows.csv, row 4",
-                     f"placement {row['placement']}", manifest["program"]["commit"], manifest["profiles"][0]["sha256"]]:
+                     f"placement {row['placement']}", manifest["program"]["commit"], f"profile.csv (sha256 {profile})"]:
             self.assertIn(text, tip.text)
         ActionChains(self.browser).send_keys(Keys.ESCAPE).perform()
         self.assertFalse(tip.is_displayed())
