@@ -14,6 +14,14 @@ pub struct HostCost {
 }
 
 impl HostCost {
+    /// The same with all of it before a launch. A driver that gives a device to the next forward only once it knows the results of the last one, and
+    /// that hands messages over within the same instant, spends its time between results and the next launch; with a loop time the
+    /// device would be free before the results are known, and under exclusive placement a batch would be cut in two.
+    #[must_use]
+    pub fn between_steps(self) -> Self {
+        Self { launch_ns: self.launch_ns + self.loop_ns, loop_ns: 0, message_ns: 0 }
+    }
+
     /// The host's times that `profile` measured on `device` (`None`: its only one). `None` if it has no `host` rows.
     ///
     /// # Errors

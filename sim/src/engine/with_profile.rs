@@ -22,10 +22,8 @@ impl EngineConfig {
             model.latency = Arc::new(TableLatency::from_profile(profile, selection)?);
             model.router = None;
             model.jitter = Jitter::measured(profile, device, &selection.model, selection.graph)?;
-            // A real driver gives a device to the next forward only once it knows the results of the last one, and hands messages over within
-            // the same instant: all that the host does lies between results and the next launch.
-            let host = HostCost::from_profile(profile, device)?.unwrap_or_default();
-            model.host = HostCost { launch_ns: host.launch_ns + host.loop_ns, loop_ns: 0, message_ns: 0 };
+            // A profile is of a driver that works between two steps.
+            model.host = HostCost::from_profile(profile, device)?.unwrap_or_default().between_steps();
         }
         if self.corun.is_some() {
             let models: Vec<(&str, bool)> =

@@ -220,7 +220,7 @@ pub(super) fn measured_jitter(
         .map_err(|error| check.error(path, error.to_string()))
 }
 
-/// The host's times that the profile of a cost at `cost_path` measured; `path` is where they were asked for.
+/// The host's times that the profile of a cost at `cost_path` measured, as the driver that measured them spends them; `path` is where they were asked for.
 pub(super) fn measured_host(
     check: &Checker<'_, '_>,
     path: &str,
@@ -234,7 +234,7 @@ pub(super) fn measured_host(
     };
     let profile = check.profile(&format!("{cost_path}.profile"), file)?;
     match HostCost::from_profile(&profile, selection.device.as_deref()) {
-        Ok(Some(host)) => Ok(host),
+        Ok(Some(host)) => Ok(host.between_steps()),
         Ok(None) => Err(check.error(path, format!("{file} has no host rows, expected {{ launch_us, loop_us }}"))),
         Err(error) => Err(check.error(path, error.to_string())),
     }

@@ -44,7 +44,7 @@
 //! | `model.cost` | 6.0 and 27.9 ms for two models | `{ constant_ms }`, `{ affine = { fixed_ms, per_row_ms, per_new_token_ms, per_kv_token_us } }`, `{ profile = "file", model, graph = true, extend_graph = graph, device }` or `{ roofline = { model, device, tensor_parallel = 1, fixed_ms = 0 } }` |
 //! | `model.router` | none | time of the routing signal, added to every step: the forms of `cost`; a profile gives its `router` rows |
 //! | `model.jitter_cv` | 0 | coefficient of variation of step times; or `jitter = "measured"` with a profile |
-//! | `model.host` | 0 | `{ launch_us, loop_us }` around every step, or `"profile"` |
+//! | `model.host` | 0 | `{ launch_us, loop_us }` around every step, or `"profile"`: both of the profile before a launch |
 //! | `model.threshold` | 1 | rows that must wait before an idle subserver launches: a number, or a list by active requests whose last entry holds beyond |
 //! | `model.max_wait_ms` | 0 | the longest that a held row waits; 0 is no limit |
 //! | `model.hold` | `both` | which rows the gate holds back: `decode`, `extend`, `both`, `all` |
@@ -63,7 +63,7 @@
 //! | `scheduler.fresh` | | `{ fixed_ms = 4.0, per_context_token_us = 15.0 }` |
 //! | `scheduler.hop_us` | 0 | latency of one message between subservers |
 //! | `scheduler.hop_gb_per_s` | unlimited | bandwidth between subservers |
-//! | `scheduler.message_us` | 0, or the profile's with `host = "profile"` | host time for one message |
+//! | `scheduler.message_us` | 0 | host time for one message |
 //! | `scheduler.kv_full` | `wait` | or `preempt`: what happens when the KV budget is exhausted |
 //!
 //! Where a scenario names no model it has the published pair of the defaults above.

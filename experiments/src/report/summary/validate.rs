@@ -50,7 +50,10 @@ struct BreakEven {
     order: Option<String>,
     concurrency: u32,
     predicted: Option<u32>,
+    /// Not in folders of earlier versions.
+    predicted_range: Option<[Option<u32>; 2]>,
     measured: Option<u32>,
+    measured_range: Option<[Option<u32>; 2]>,
     predicted_wins: Vec<u32>,
     measured_wins: Vec<u32>,
     same: bool,
@@ -180,19 +183,24 @@ fn groups(groups: &[Group]) -> Block {
 fn break_evens(lines: &[BreakEven]) -> Block {
     let found = |every: Option<u32>| every.map_or_else(|| "none".to_owned(), |every| every.to_string());
     let wins = |wins: &[u32]| if wins.is_empty() { "none".to_owned() } else { super::thresholds(wins) };
+    let ranged = |every: Option<u32>, range: Option<[Option<u32>; 2]>| match range {
+        Some([low, high]) if low != high => format!("{} ({} to {})", found(every), found(low), found(high)),
+        _ => found(every),
+    };
     let row = |line: &BreakEven| {
         vec![
             place(&line.placement, line.order.as_deref()),
             line.concurrency.to_string(),
-            found(line.predicted),
-            found(line.measured),
+            ranged(line.predicted, line.predicted_range),
+            ranged(line.measured, line.measured_range),
             if line.same { "yes" } else { "no" }.to_owned(),
             wins(&line.predicted_wins),
             wins(&line.measured_wins),
         ]
     };
     Block::Grid {
-        caption: "Break-even N, and every N that beats the large model alone".to_owned(),
+        caption: "Break-even N (in brackets: what the random starts leave open), and every N that beats the large model alone"
+            .to_owned(),
         header: vec!["placement", "C", "predicted", "measured", "same", "wins, predicted", "wins, measured"],
         rows: lines.iter().map(row).collect(),
     }

@@ -72,9 +72,9 @@ fn a_profile_gives_steps_routers_jitter_host_and_rates() {
     assert_eq!((router_ns(small), router_ns(large)), (Some(170_000), Some(500_000)));
     assert!(small.jitter.cv() > 0.0);
     assert_eq!(large.jitter, Jitter::none());
-    assert_eq!(small.host, HostCost { launch_ns: 3_000, loop_ns: 7_500, message_ns: 250 });
+    assert_eq!(small.host, HostCost { launch_ns: 10_500, loop_ns: 0, message_ns: 0 });
     let given = parse_with_sets(PROFILED, &["scheduler.message_us=1"]).expect("valid");
-    assert_eq!(given.models()[0].host, HostCost { launch_ns: 3_000, loop_ns: 7_500, message_ns: 1_000 });
+    assert_eq!(given.models()[0].host, HostCost { launch_ns: 10_500, loop_ns: 0, message_ns: 1_000 });
     assert_eq!(scenario.placement(), Placement::Overlapped);
     let rates = scenario.scheduler().corun.as_ref().expect("the models overlap");
     assert_eq!(rates.rate(handoff_scheduler::ModelIdx(0), 1, handoff_scheduler::ModelIdx(1), 1), 0.41);
