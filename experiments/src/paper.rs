@@ -6,6 +6,7 @@
 mod ablation;
 mod calibrate;
 mod claims;
+mod detail;
 mod document;
 mod figures;
 mod fit;
@@ -14,16 +15,16 @@ mod machine;
 mod model_pairs;
 mod multi_node;
 mod original_settings;
+mod overrides;
 mod parallel;
 mod placement;
+mod places;
 mod published;
 mod report;
 mod routed;
 mod setting;
 mod std_serving_step;
 mod threshold;
-
-use std::path::Path;
 
 use rayon::ThreadPool;
 use serde::Serialize;
@@ -41,9 +42,10 @@ use crate::sweep::{default_folder, executable_digest};
 pub(crate) use figures::figures;
 pub(crate) use report::Row;
 
-use claims::Claim;
+use claims::Claims;
 use document::Document;
 use machine::Machine;
+use published::Published;
 use report::{Parameter, TableReport};
 use setting::{Player, Routing, Setting};
 
@@ -53,6 +55,8 @@ const SEED: u64 = 1;
 /// What every table works with.
 #[derive(Clone, Debug)]
 struct Paper {
+    /// The published figures.
+    published: Published,
     /// How settings are simulated.
     player: Player,
     /// The calibrated machines.
@@ -80,6 +84,7 @@ pub(crate) fn run(arguments: &cli::Paper) -> Result<(), Failure> {
     if let Some(grid) = common.grids.first() {
         return Err(Failure::Argument(format!("--grid {grid}: the paper's tables are the grid, expected none")));
     }
+    overrides::check(&common.sets)?;
     let pool = common.pool()?;
     let seed = common.seed.unwrap_or(SEED);
     let table = arguments.table;
@@ -126,32 +131,33 @@ fn file_names(table: Option<PaperTable>) -> Vec<String> {
 fn publish(folder: &ResultFolder, files: &[(String, Vec<u8>)], facts: RunFacts) -> Result<(), Failure> {
     folder.publish(&named(files), facts)?;
     let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
-    say(format_args!("wrote {} and manifest.json to `{}`", names.join(", "), show(folder.path())));
+    say(format_args!("wrote {} and manifest.json to `{}`", names.join(", "), folder.path().display()));
     Ok(())
-}
-
-fn show(path: &Path) -> String {
-    path.display().to_string()
 }
 
 /// Tables, or claims.
 struct Computed {
     paper: Paper,
     tables: Vec<TableReport>,
-    claims: Option<Vec<Claim>>,
+    claims: Option<Claims>,
 }
 
 fn compute(pool: &ThreadPool, player: Player, table: Option<PaperTable>) -> Result<Computed, Failure> {
     pool.install(|| {
-        let machine = calibrate::machine(&player)?;
-        let paper = Paper { player, machine };
+        let paper = Paper::new(player, Published::read())?;
         let tables = wanted(table).into_iter().map(|table| paper.table(table)).collect::<Result<_, _>>()?;
-        let claims = (table == Some(PaperTable::Claims)).then(|| claims::all(&paper)).transpose()?;
+        let claims = (table == Some(PaperTable::Claims)).then(|| Claims::new(&paper)).transpose()?;
         Ok(Computed { paper, tables, claims })
     })
 }
 
 impl Paper {
+    /// Calibrates the machines on the published figures.
+    fn new(player: Player, published: Published) -> Result<Self, Failure> {
+        let machine = calibrate::machine(&player, &published)?;
+        Ok(Self { published, player, machine })
+    }
+
     fn table(&self, table: PaperTable) -> Result<TableReport, Failure> {
         match table {
             PaperTable::Threshold => threshold::report(self),
@@ -161,7 +167,7 @@ impl Paper {
             PaperTable::ModelPairs => model_pairs::report(self),
             PaperTable::MultiNode => multi_node::report(self),
             PaperTable::Parallel => parallel::report(self),
-            PaperTable::StdServingStep => Ok(std_serving_step::report()),
+            PaperTable::StdServingStep => Ok(std_serving_step::report(&self.published)),
             PaperTable::Claims => unreachable!("claims are no table"),
         }
     }
@@ -194,7 +200,7 @@ impl Computed {
         self.write_json(&mut json)?;
         let mut files = Vec::new();
         let csv = match &self.claims {
-            Some(claims) => to_csv(claims),
+            Some(claims) => to_csv(&claims.claims),
             None => to_csv(&self.document().rows),
         };
         files.push(("rows.csv".to_owned(), csv.map_err(std::io::Error::from)?));
@@ -213,11 +219,15 @@ impl Computed {
         let base = self.paper.r2r(4).threshold(3);
         let scenario = self.paper.player.scenario(&base)?;
         let sets: String = self.paper.player.sets.iter().map(|set| format!("# --set {set}\n")).collect();
+        let note = "# One of many: R2R on the shared pair at concurrency 4, threshold 3. Each cell of each table is a scenario of its own, which differs\n# from this one in its models, policy, scheduling and workload; rows.csv names the cell, parameters.csv what it was made from.\n\n";
         Ok(RunFacts {
             command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
             device: "simulated".to_owned(),
             seed,
-            scenario: ScenarioText { name: "paper.toml".to_owned(), text: scenario.source().text().to_owned() + &sets },
+            scenario: ScenarioText {
+                name: "paper.toml".to_owned(),
+                text: format!("{note}{}{sets}", scenario.source().text()),
+            },
             profiles: Vec::new(),
         })
     }
@@ -228,38 +238,4 @@ impl Computed {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::OnceLock;
-
-    use super::*;
-
-    /// One calibration for all tests.
-    pub(super) fn paper() -> &'static Paper {
-        static PAPER: OnceLock<Paper> = OnceLock::new();
-        PAPER.get_or_init(|| {
-            let player = Player::new(SEED, Vec::new());
-            let machine = calibrate::machine(&player).unwrap();
-            Paper { player, machine }
-        })
-    }
-
-    /// The rule of threshold.csv: what it is judged on is used nowhere. Neither are its repeats, R2R at concurrency 4.
-    #[test]
-    fn the_machines_know_no_cell_of_the_threshold_table() {
-        let text: Vec<String> = paper().parameters().into_iter().map(|parameter| parameter.fitted_on).collect();
-        assert_eq!(text.len(), 5);
-        let fitted: Vec<f64> = calibrate::r2r_alone().map(|(_, throughput)| throughput).to_vec();
-        assert_eq!(fitted, [73.02, 73.27, 70.83]);
-        assert!(published::threshold().iter().all(|cell| !fitted.contains(&cell.hardware)));
-    }
-
-    #[test]
-    fn the_same_seed_gives_the_same_bytes_on_any_number_of_threads() {
-        let pool = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        let rows = |threads| {
-            let computed = compute(&pool(threads), Player::new(3, Vec::new()), Some(PaperTable::Threshold)).unwrap();
-            to_csv(&computed.document().rows).unwrap()
-        };
-        assert_eq!(rows(1), rows(2));
-    }
-}
+mod tests;

@@ -78,7 +78,8 @@ Examples:
 
 pub(super) const PAPER: &str = "\
 Without a table all of them are predicted. The figures of arXiv 2610.12242 are part of the program; every cell says whether a parameter was \
-fitted on it. --set overrides a field in every scenario that is simulated; cells at concurrency 1 come from exact formulas and do not see it.
+fitted on it. --set overrides an assumption in every scenario that is simulated, and co-run rates are fitted again; a field that the tables vary is refused \
+with a list of those that are free. Cells at concurrency 1 come from exact formulas and do not see it.
 
 Examples:
   All tables, with figures

@@ -13,9 +13,9 @@
 
 use super::Paper;
 use super::calibrate::with_routing;
-use super::headings::heading;
+use super::detail::Part;
 use super::machine::{Machine, Model};
-use super::published::{self, R2R_P};
+use super::published::{Published, R2R_P};
 use super::report::{Cell, Parameter, TableReport, percent};
 use super::setting::{Played, Routing, Setting, Turns};
 use crate::failure::Failure;
@@ -35,8 +35,8 @@ pub(super) struct Removed {
 
 impl Removed {
     /// From the column of concurrency 1.
-    pub(super) fn fit() -> Self {
-        let token_ms = |row: &str| 1e3 / published::ablation_row(row).concurrency_1;
+    pub(super) fn fit(published: &Published) -> Self {
+        let token_ms = |row: &str| 1e3 / published.ablation(row).concurrency_1;
         let from = |row: &str, above: &str| token_ms(row) - token_ms(above);
         Self {
             router_graph_ms: from("and_without_router_graph", "and_without_async"),
@@ -52,21 +52,29 @@ impl Removed {
         [small.plus_ms(small_ms), large.plus_ms(self.llm_graph_ms)]
     }
 
-    fn parameters(&self, routing_ms: f64) -> Vec<Parameter> {
-        let column = |row: &str| format!("concurrency 1, {row}");
+    /// What steps take longer without a graph.
+    pub(super) fn graphs(&self) -> Vec<Parameter> {
         vec![
-            Parameter::new("routing_ms", routing_ms, "ms", &column("tokenrouter")),
-            Parameter::new("router_graph_ms", self.router_graph_ms, "ms", &column("and_without_router_graph")),
-            Parameter::new("llm_graph_ms", self.llm_graph_ms, "ms", &column("and_without_llm_graph")),
-            Parameter::new("slm_graph_ms", self.slm_graph_ms, "ms", &column("and_without_slm_graph")),
-            Parameter::new("official_ms", self.official_ms, "ms", &column("r2r_official")),
+            parameter("router_graph_ms", self.router_graph_ms, "and_without_router_graph"),
+            parameter("llm_graph_ms", self.llm_graph_ms, "and_without_llm_graph"),
+            parameter("slm_graph_ms", self.slm_graph_ms, "and_without_slm_graph"),
         ]
+    }
+
+    /// All four.
+    pub(super) fn parameters(&self) -> Vec<Parameter> {
+        let official = parameter("official_ms", self.official_ms, "r2r_official");
+        self.graphs().into_iter().chain([official]).collect()
     }
 }
 
+fn parameter(name: &str, ms: f64, row: &str) -> Parameter {
+    Parameter::new(name, ms, "ms", &format!("concurrency 1, {row}"))
+}
+
 /// The machine with `routing_ms` from this table's column of concurrency 1.
-pub(super) fn machine(machine: Machine) -> Machine {
-    with_routing(machine, 1e3 / published::ablation_row("tokenrouter").concurrency_1)
+fn machine(machine: Machine, published: &Published) -> Machine {
+    with_routing(machine, 1e3 / published.ablation("tokenrouter").concurrency_1)
 }
 
 /// A row of the table at a concurrency, and whether its threshold is to be chosen.
@@ -88,10 +96,10 @@ fn setting(machine: &Machine, removed: &Removed, configuration: &str, concurrenc
 }
 
 pub(super) fn report(paper: &Paper) -> Result<TableReport, Failure> {
-    let removed = Removed::fit();
-    let machine = machine(paper.machine);
+    let removed = Removed::fit(&paper.published);
+    let machine = machine(paper.machine, &paper.published);
     let (mut cells, mut costs) = (Vec::new(), Vec::new());
-    for row in published::ablation() {
+    for row in &paper.published.ablation {
         let name = row.configuration.as_str();
         for (concurrency, published) in [(1, row.concurrency_1), (4, row.concurrency_4), (8, row.concurrency_8)] {
             let (setting, is_tuned) = setting(&machine, &removed, name, concurrency);
@@ -104,37 +112,62 @@ pub(super) fn report(paper: &Paper) -> Result<TableReport, Failure> {
                 cell(setting.alone())
             } else if is_tuned {
                 let (threshold, played) = paper.player.best(&setting)?;
-                costs.push(detour_words(&setting, &played));
+                costs.push(Detour::new(&setting, &played));
                 cell(played.throughput).with_threshold(threshold)
             } else {
                 cell(paper.player.play(&setting)?.throughput)
             });
         }
     }
+    let routing = parameter("routing_ms", machine.routing_ms, "tokenrouter");
     let mut report = TableReport {
-        heading: heading("ablation"),
-        cells,
-        parameters: removed.parameters(machine.routing_ms),
-        reading: String::new(),
+        parameters: std::iter::once(routing).chain(removed.parameters()).collect(),
+        ..TableReport::new("ablation", cells)
     };
+    report.details.parts = [4, 8]
+        .map(|concurrency| {
+            let column = format!("concurrency {concurrency}");
+            Part::new(&report, &column, |cell| cell.column == column)
+        })
+        .to_vec();
     report.reading = format!(
-        "{} A detour to the large model is predicted to cost, beside the steps of a single request: {}.",
+        "{} A detour to the large model is predicted to cost, beside the steps of a single request: {}. Messages within a node are taken as free; if all of routing_ms of the machines were messages, a handoff would take {:.2} ms.",
         reading(&report),
-        costs.join("; ")
+        costs.iter().map(Detour::words).collect::<Vec<_>>().join("; "),
+        paper.machine.routing_ms / Routing::Detour { p: R2R_P }.handoffs_per_token()
     );
     Ok(report)
 }
 
-/// What a detour to the large model (two handoffs) costs beside its steps, predicted: all that a token takes longer than it would for a single
-/// request, and how much of that is waiting.
-fn detour_words(setting: &Setting, played: &Played) -> String {
-    let token_ms = f64::from(setting.concurrency) * 1e3 / played.throughput;
-    let extra_ms = (token_ms - 1e3 / setting.alone()) / R2R_P;
-    let [small_ms, large_ms] = played.wait_ms;
-    format!(
-        "at concurrency {} {extra_ms:.1} ms ({large_ms:.1} ms of waiting for the large model, {small_ms:.1} ms for the small one, the rest longer steps)",
-        setting.concurrency
-    )
+/// What a detour to the large model (two handoffs) costs beside its steps, predicted, ms.
+#[derive(Clone, Copy, Debug)]
+struct Detour {
+    concurrency: u32,
+    /// All that a token takes longer than it would for a single request, for each detour.
+    extra_ms: f64,
+    /// Of these, waiting at the small and at the large model.
+    wait_ms: [f64; 2],
+}
+
+impl Detour {
+    fn new(setting: &Setting, played: &Played) -> Self {
+        let token_ms = f64::from(setting.concurrency) * 1e3 / played.throughput;
+        let [small_ms, large_ms] = played.wait_ms;
+        Self {
+            concurrency: setting.concurrency,
+            extra_ms: (token_ms - 1e3 / setting.alone()) / R2R_P,
+            wait_ms: [small_ms, large_ms],
+        }
+    }
+
+    fn words(&self) -> String {
+        let Self { concurrency, extra_ms, wait_ms: [small_ms, large_ms] } = self;
+        format!(
+            "at concurrency {concurrency} {extra_ms:.1} ms ({:.1} ms of waiting, of which {large_ms:.1} ms for the large model, and {:.1} ms of longer steps)",
+            small_ms + large_ms,
+            extra_ms - small_ms - large_ms
+        )
+    }
 }
 
 fn label(configuration: &str) -> String {
@@ -194,12 +227,12 @@ pub(super) fn split(report: &TableReport, concurrency: u32) -> Split {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::paper;
+    use super::super::tests::table;
     use super::*;
 
     #[test]
     fn concurrency_1_predicts_concurrency_4_and_8() {
-        let report = report(paper()).unwrap();
+        let report = table("ablation");
         let (mean, _) = report.errors(|_| true).unwrap();
         assert!(mean < 0.10, "{mean}");
         assert_eq!(report.cells.iter().filter(|cell| cell.error().is_some()).count(), 14);
@@ -212,7 +245,7 @@ mod tests {
     /// 72.62 against 73.02 tokens/s is 0.075 ms; 51.22 against 72.62 is 5.75 ms a token and 16.4 ms a large step; 34.20 against 51.22 is 9.72 ms.
     #[test]
     fn parameters_are_differences_of_published_times() {
-        let removed = Removed::fit();
+        let removed = Removed::fit(&Published::read());
         let expected = [0.0754, 16.44, 9.716, -1.593];
         let found = [removed.router_graph_ms, removed.llm_graph_ms, removed.slm_graph_ms, removed.official_ms];
         for (found, expected) in found.into_iter().zip(expected) {
@@ -222,13 +255,13 @@ mod tests {
 
     #[test]
     fn the_gain_splits_into_shares() {
-        let report = report(paper()).unwrap();
+        let report = table("ablation");
         for concurrency in [1, 4, 8] {
-            let split = split(&report, concurrency);
+            let split = split(report, concurrency);
             assert!((split.graphs + split.asynchrony + split.delayed - 1.0).abs() < 1e-12);
         }
         // For one request graphs are all there is; at 4 and 8 they are the larger part but not all.
-        assert!((split(&report, 1).graphs - 1.0).abs() < 1e-12 && split(&report, 1).gain > 2.0);
-        assert!((0.5..0.8).contains(&split(&report, 4).graphs) && split(&report, 8).delayed > 0.2);
+        assert!((split(report, 1).graphs - 1.0).abs() < 1e-12 && split(report, 1).gain > 2.0);
+        assert!((0.5..0.8).contains(&split(report, 4).graphs) && split(report, 8).delayed > 0.2);
     }
 }

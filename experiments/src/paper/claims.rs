@@ -5,12 +5,13 @@
 mod ablation;
 mod original;
 mod own;
-mod sweep;
+pub(super) mod sweep;
 
 use serde::Serialize;
 
 use super::Paper;
 use crate::failure::Failure;
+use sweep::Curve;
 
 /// A claim with its verdict.
 #[derive(Clone, Debug, Serialize)]
@@ -71,12 +72,25 @@ impl Claim {
     }
 }
 
-/// Every claim, in the order in which they are listed.
-pub(super) fn all(paper: &Paper) -> Result<Vec<Claim>, Failure> {
+/// Every claim, in the order in which they are listed, and the sweep that some rest on.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Claims {
+    pub(super) claims: Vec<Claim>,
+    pub(super) sweep: Vec<Curve>,
+}
+
+impl Claims {
+    pub(super) fn new(paper: &Paper) -> Result<Self, Failure> {
+        let sweep = sweep::curves(paper)?;
+        Ok(Self { claims: all(paper, &sweep), sweep })
+    }
+}
+
+fn all(paper: &Paper, curves: &[Curve]) -> Vec<Claim> {
     let mut claims = original::claims(paper);
-    claims.extend(ablation::claims());
-    claims.extend(own::claims(paper)?);
-    Ok(claims)
+    claims.extend(ablation::claims(&paper.published));
+    claims.extend(own::claims(&paper.published, curves));
+    claims
 }
 
 /// Whether a value is the claimed one to the decimals that it is claimed with.
@@ -87,12 +101,12 @@ fn agrees(value: f64, claimed: f64, decimals: i32) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::paper;
+    use super::super::tests::{curves, paper};
     use super::*;
 
     #[test]
     fn every_claim_has_numbers_and_a_verdict() {
-        let claims = all(paper()).unwrap();
+        let claims = all(paper(), curves());
         assert_eq!(claims.len(), 13);
         for claim in &claims {
             assert!(!claim.basis.is_empty() && claim.value.chars().any(|char| char.is_ascii_digit()), "{claim:?}");
@@ -113,7 +127,7 @@ mod tests {
         assert_eq!(verdict("every configuration gives 73.02"), Verdict::Fails);
         assert_eq!(verdict("whole gain"), Verdict::Fails);
         assert_eq!(verdict("near N = 2"), Verdict::Conditional);
-        assert_eq!(verdict("linearly per handoff"), Verdict::Conditional);
+        assert_eq!(verdict("linearly per handoff"), Verdict::Fails);
         assert_eq!(verdict("first time"), Verdict::Undecided);
     }
 

@@ -1,12 +1,13 @@
 //! What `paper` prints: tables, rows, the JSON document.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use serde::Serialize;
 
 use super::Computed;
 use super::claims::Claim;
-use super::report::{Parameter, Row, Summary, TableReport, percent};
+use super::report::{Cell, Parameter, Row, Summary, TableReport, percent};
 use crate::cli::Format;
 use crate::failure::Failure;
 use crate::output::document::{write_csv, write_json};
@@ -24,14 +25,20 @@ pub(super) struct Document<'a> {
     tables: Vec<Summary<'a>>,
     /// Parameters of the machines, which all tables share.
     machine: Vec<Parameter>,
-    /// All fitted parameters: those of the machines and those of the tables asked for.
+    /// All fitted parameters, each once: those of the machines and those that the tables asked for fit or borrow.
     n_parameters: usize,
+    /// Published figures that stand in more than one of the tables asked for. Where the settings are the same they are one measurement and no two.
+    repeats: Vec<Repeat>,
 }
 
-/// The JSON document of claims.
+/// A published figure that stands in several tables.
 #[derive(Serialize)]
-struct Claims<'a> {
-    claims: &'a [Claim],
+struct Repeat {
+    published: f64,
+    /// Where it stands.
+    cells: Vec<String>,
+    /// How many of these cells are predicted and judged.
+    judged: usize,
 }
 
 /// A row of `parameters.csv`.
@@ -46,17 +53,24 @@ pub(super) struct ParameterRow<'a> {
 
 impl<'a> Document<'a> {
     pub(super) fn new(tables: &'a [TableReport], machine: Vec<Parameter>) -> Self {
-        let n_parameters = machine.len() + tables.iter().map(|table| table.parameters.len()).sum::<usize>();
-        Self {
+        let mut document = Self {
+            repeats: repeats(tables),
             rows: tables.iter().flat_map(TableReport::rows).collect(),
             tables: tables.iter().map(TableReport::summary).collect(),
             machine,
-            n_parameters,
-        }
+            n_parameters: 0,
+        };
+        document.n_parameters = document.parameter_rows().len();
+        document
     }
 
+    /// All fitted parameters, each once: what a table borrows is named with the table that it is fitted on.
     pub(super) fn parameter_rows(&self) -> Vec<ParameterRow<'_>> {
-        let of_tables = self.tables.iter().flat_map(Summary::named_parameters);
+        let own = self.tables.iter().flat_map(Summary::named_parameters);
+        let borrowed = self.tables.iter().flat_map(|table| &table.details.borrowed);
+        let borrowed = borrowed.map(|borrowed| (borrowed.table, &borrowed.parameter));
+        let mut seen = BTreeSet::new();
+        let of_tables = own.chain(borrowed).filter(|(table, parameter)| seen.insert((*table, parameter.name.as_str())));
         let all = self.machine.iter().map(|parameter| ("machine", parameter)).chain(of_tables);
         all.map(|(table, parameter)| ParameterRow {
             table,
@@ -69,10 +83,27 @@ impl<'a> Document<'a> {
     }
 }
 
+/// The figures that stand in several tables, to the last digit.
+fn repeats(tables: &[TableReport]) -> Vec<Repeat> {
+    let mut by_figure: BTreeMap<u64, Vec<(&'static str, &Cell)>> = BTreeMap::new();
+    for (table, cell) in tables.iter().flat_map(|table| table.cells.iter().map(|cell| (table.heading.table, cell))) {
+        // Positive floats sort as their bits do.
+        by_figure.entry(cell.published.to_bits()).or_default().push((table, cell));
+    }
+    let several = by_figure.into_values().filter(|cells| cells.iter().any(|(table, _)| *table != cells[0].0));
+    several
+        .map(|cells| Repeat {
+            published: cells[0].1.published,
+            cells: cells.iter().map(|(table, cell)| format!("{table}: {}, {}", cell.row, cell.column)).collect(),
+            judged: cells.iter().filter(|(_, cell)| cell.error().is_some()).count(),
+        })
+        .collect()
+}
+
 impl Computed {
     pub(super) fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
         match &self.claims {
-            Some(claims) => write_json(out, SCHEMA, &Claims { claims }),
+            Some(claims) => write_json(out, SCHEMA, claims),
             None => write_json(out, SCHEMA, &self.document()),
         }
     }
@@ -81,9 +112,9 @@ impl Computed {
         let mut out = io::stdout().lock();
         match (format, &self.claims) {
             (Format::Json, _) => self.write_json(&mut out)?,
-            (Format::Csv, Some(claims)) => write_csv(&mut out, claims)?,
+            (Format::Csv, Some(claims)) => write_csv(&mut out, &claims.claims)?,
             (Format::Csv, None) => write_csv(&mut out, &self.document().rows)?,
-            (Format::Table, Some(claims)) => write_claims(&mut out, claims)?,
+            (Format::Table, Some(claims)) => write_claims(&mut out, &claims.claims)?,
             (Format::Table, None) => self.write_tables(&mut out)?,
         }
         Ok(())
@@ -97,10 +128,23 @@ impl Computed {
                 writeln!(out, "* a parameter was fitted on this cell: no error, left out of the means")?;
             }
             write_parameters(out, "parameters of this table", &table.parameters)?;
+            table.details.write(out)?;
             writeln!(out, "{}\n", table.reading)?;
         }
         let machine = self.paper.parameters();
-        write_parameters(out, "parameters of the machines, shared by all tables", &machine)
+        write_parameters(out, "parameters of the machines, shared by all tables", &machine)?;
+        let Document { n_parameters, repeats, .. } = self.document();
+        writeln!(out, "{n_parameters} parameters in all, each counted once")?;
+        for Repeat { published, cells, judged } in repeats {
+            let figure = significant(published, 5);
+            writeln!(
+                out,
+                "{figure} stands in {} cells, {judged} of them predicted: {}",
+                cells.len(),
+                cells.join("; ")
+            )?;
+        }
+        Ok(())
     }
 }
 

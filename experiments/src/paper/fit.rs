@@ -1,5 +1,7 @@
 //! Fits by linear least squares.
 
+use statrs::distribution::{ContinuousCDF, FisherSnedecor};
+
 /// One equation of a linear least-squares problem in two unknowns: `coefficients` x unknowns = `value`, with the residual counted in units of
 /// `scale`.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +55,34 @@ pub(super) fn line(points: &[(f64, f64)]) -> Line {
     Line { intercept, slope, r_squared: if all > 0.0 { 1.0 - left / all } else { 1.0 }, worst }
 }
 
+/// The F test of lack of fit: what a straight line leaves between groups, against how values differ within a group.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LackOfFit {
+    /// Mean square of what the line leaves of the group means, over the mean square within groups.
+    pub(super) f: f64,
+    /// Degrees of freedom of both.
+    pub(super) degrees: [usize; 2],
+    /// How likely so large an F is if a line describes the means.
+    pub(super) p: f64,
+}
+
+/// The test for groups of values that share an x. At least three groups, one of them with two values that differ.
+pub(super) fn lack_of_fit(groups: &[(f64, &[f64])]) -> LackOfFit {
+    let points: Vec<(f64, f64)> = groups.iter().flat_map(|&(x, values)| values.iter().map(move |&y| (x, y))).collect();
+    let Line { intercept, slope, .. } = line(&points);
+    let (mut between, mut within) = (0.0, 0.0);
+    for &(x, values) in groups {
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        between += values.len() as f64 * (mean - intercept - slope * x).powi(2);
+        within += values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+    }
+    let degrees = [groups.len() - 2, points.len() - groups.len()];
+    let [between_degrees, within_degrees] = degrees.map(|degrees| degrees as f64);
+    let f = (between / between_degrees) / (within / within_degrees);
+    let distribution = FisherSnedecor::new(between_degrees, within_degrees).expect("degrees of freedom are positive");
+    LackOfFit { f, degrees, p: distribution.sf(f) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,5 +109,16 @@ mod tests {
         // A peak: the best line is flat at 4/3, and the peak lies 2/3 of its 2 above.
         let peak = line(&[(0.0, 1.0), (1.0, 2.0), (2.0, 1.0)]);
         assert!(peak.slope.abs() < 1e-12 && peak.r_squared.abs() < 1e-12 && (peak.worst - 1.0 / 3.0).abs() < 1e-12);
+    }
+
+    /// Three groups of two: means 1, 2, 1 at 0, 1, 2 leave residuals of -1/3, 2/3, -1/3 of the flat line at 4/3, so 2 x 2/3 between with one degree;
+    /// within 6 x 0.01 with three degrees. F = (4/3) / 0.02 = 66.7, and F(1, 3) exceeds 34.1 with probability 0.01.
+    #[test]
+    fn a_peak_is_no_line() {
+        let peak = lack_of_fit(&[(0.0, &[0.9, 1.1]), (1.0, &[1.9, 2.1]), (2.0, &[0.9, 1.1])]);
+        assert!((peak.f - 200.0 / 3.0).abs() < 1e-9 && peak.degrees == [1, 3], "{peak:?}");
+        assert!((0.001..0.01).contains(&peak.p), "{peak:?}");
+        let straight = lack_of_fit(&[(0.0, &[0.9, 1.1]), (1.0, &[1.9, 2.1]), (2.0, &[2.9, 3.1])]);
+        assert!(straight.f < 1e-9 && straight.p > 0.99, "{straight:?}");
     }
 }

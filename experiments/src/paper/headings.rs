@@ -102,7 +102,7 @@ pub(super) fn names() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::published;
+    use super::super::published::{ModelPair, Published};
     use super::*;
     use crate::cli::PaperTable;
 
@@ -113,14 +113,15 @@ mod tests {
 
     #[test]
     fn words_are_those_of_the_published_rows() {
+        let published = Published::read();
         let operations: Vec<String> =
-            published::std_serving_step().iter().map(|step| step.operation.replace('_', " ")).collect();
+            published.std_serving_step.iter().map(|step| step.operation.replace('_', " ")).collect();
         assert_eq!(heading("std_serving_step").x_words, operations);
-        let pair = |row: &published::ModelPair| {
+        let pair = |row: &ModelPair| {
             let size = |model: &str| model.trim_start_matches("Qwen3-").to_owned();
             format!("{} + {}", size(&row.small_model), size(&row.large_model))
         };
-        let pairs: Vec<String> = published::model_pairs().iter().map(pair).collect();
+        let pairs: Vec<String> = published.model_pairs.iter().map(pair).collect();
         assert_eq!(heading("model_pairs").x_words, pairs);
     }
 }

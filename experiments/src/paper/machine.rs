@@ -53,6 +53,9 @@ pub(super) struct Model {
 }
 
 impl Machine {
+    /// Steps that take what reading weights and KV takes.
+    pub(super) const NOTHING: Self = Self { layer_ms: 0.0, row_ms: 0.0, routing_ms: 0.0, corun: [1.0, 1.0] };
+
     /// A model that serves, spread over so many GPUs.
     pub(super) fn model(&self, shape: &'static str, tensor_parallel: u32) -> Model {
         let fixed_ms = self.layer_ms * f64::from(named(shape).layers);
@@ -187,11 +190,10 @@ mod tests {
     /// The largest batches of the tables: eight rows that extend by ten tokens each, and a prompt, are bound by memory.
     #[test]
     fn all_batches_are_bound_by_memory() {
-        let nothing = Machine { layer_ms: 0.0, row_ms: 0.0, routing_ms: 0.0, corun: [1.0, 1.0] };
         for shape in ["Qwen3-0.6B", "Qwen3-32B", "Llama-2-70B"] {
             let tensor_parallel = tensor_parallel_of(shape);
             let roofline = RooflineLatency::new(named(shape), device()).with_tensor_parallel(tensor_parallel).unwrap();
-            let Parts { fixed_ms, token_ms, .. } = nothing.model(shape, tensor_parallel).parts();
+            let Parts { fixed_ms, token_ms, .. } = Machine::NOTHING.model(shape, tensor_parallel).parts();
             for batch in
                 [BatchShape::extend(8, 10, 1000), BatchShape::extend(1, PROMPT_TOKENS, 0), BatchShape::decode(4, 8000)]
             {
@@ -204,13 +206,12 @@ mod tests {
 
     #[test]
     fn every_published_model_has_a_shape() {
-        for row in super::super::published::original_settings() {
+        for row in super::super::published::Published::read().original_settings {
             assert!(layers(shape_of(&row.small_model)) < layers(shape_of(&row.large_model)));
         }
         assert_eq!((tensor_parallel_of("Llama-2-70B"), tensor_parallel_of("R1-Distill-Qwen-32B")), (4, 2));
         // Why four: two GPUs cannot read the weights in the published 27.7 ms.
-        let nothing = Machine { layer_ms: 0.0, row_ms: 0.0, routing_ms: 0.0, corun: [1.0, 1.0] };
-        let weights_ms = |tensor_parallel| nothing.model("Llama-2-70B", tensor_parallel).step_ms(1, 0);
+        let weights_ms = |tensor_parallel| Machine::NOTHING.model("Llama-2-70B", tensor_parallel).step_ms(1, 0);
         assert!(weights_ms(2) > 33.0 && weights_ms(4) < 17.0);
     }
 }

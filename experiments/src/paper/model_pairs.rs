@@ -1,22 +1,22 @@
 //! model_pairs.csv: R2R at concurrency 4 on four pairs of Qwen3 models.
 //!
-//! Nothing is fitted here. The pairs differ in the rooflines of their models and in their layers; the routing probability is taken as published for
+//! Nothing is fitted here; the official code takes four times from ablation. The pairs differ in the rooflines of their models and in their layers; the routing probability is taken as published for
 //! Qwen3-0.6B + Qwen3-32B, for no other was published. What a step of the official code takes longer without CUDA graphs is taken as it is on
 //! that pair, whatever the model: launches of a framework, not work of a layer.
 
 use super::Paper;
 use super::ablation::Removed;
-use super::headings::heading;
+use super::detail::{Borrowed, Details, Effect, EffectScore};
 use super::machine::{shape_of, tensor_parallel_of};
-use super::published::{self, R2R_P};
+use super::published::R2R_P;
 use super::report::{Cell, TableReport};
 use super::setting::{Routing, Setting, Turns};
 use crate::failure::Failure;
 
 pub(super) fn report(paper: &Paper) -> Result<TableReport, Failure> {
-    let (machine, removed) = (&paper.machine, Removed::fit());
+    let (machine, removed) = (&paper.machine, Removed::fit(&paper.published));
     let mut cells = Vec::new();
-    for (pair, number) in published::model_pairs().into_iter().zip(1_u32..) {
+    for (pair, number) in paper.published.model_pairs.iter().zip(1_u32..) {
         let [small, large] = [shape_of(&pair.small_model), shape_of(&pair.large_model)];
         let models = [machine.small(small, 1), machine.model(large, tensor_parallel_of(large))];
         let routing = Routing::Detour { p: R2R_P };
@@ -36,41 +36,44 @@ pub(super) fn report(paper: &Paper) -> Result<TableReport, Failure> {
             f64::from(number - 1),
         ));
     }
-    let mut report =
-        TableReport { heading: heading("model_pairs"), cells, parameters: Vec::new(), reading: String::new() };
-    let gains: Vec<String> = gains(&report)
-        .into_iter()
-        .map(|(row, published, predicted)| format!("{row} {published:.2} ({predicted:.2})"))
-        .collect();
-    let words = report.error_words();
+    let mut report = TableReport::new("model_pairs", cells);
+    report.details = Details {
+        borrowed: Borrowed::all("ablation", removed.parameters()),
+        effects: effects(&report),
+        ..Details::default()
+    };
+    let effects: Vec<String> = report.details.effects.iter().map(Effect::words).collect();
+    let score = EffectScore::of(&report.details.effects, None).expect("nothing was fitted on a pair");
     report.reading = format!(
-        "{words}, with no parameter of its own. Serving system over official code, published (predicted): {}.",
-        gains.join(", ")
+        "{}, with no parameter of its own but the {} of ablation for the official code. Serving system over official code, published (predicted): {}; {}.",
+        report.error_words(),
+        report.details.borrowed.len(),
+        effects.join(", "),
+        score.words()
     );
     Ok(report)
 }
 
-/// Throughput of the serving system over the official code, by pair: published, predicted.
-fn gains(report: &TableReport) -> Vec<(String, f64, f64)> {
+/// The serving system over the official code, by pair.
+fn effects(report: &TableReport) -> Vec<Effect> {
     let mut rows: Vec<&str> = report.cells.iter().map(|cell| cell.row.as_str()).collect();
     rows.dedup();
-    let gain = |row: &str| {
+    let effect = |row: &str| {
         let (system, official) = (report.cell(row, "tokenrouter"), report.cell(row, "r2r_official"));
-        let predicted = |cell: &Cell| cell.predicted.unwrap_or(f64::NAN);
-        (row.to_owned(), system.published / official.published, predicted(system) / predicted(official))
+        Effect::new("serving system over official code", row, 4, system, official)
     };
-    rows.into_iter().map(gain).collect()
+    rows.into_iter().map(effect).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::paper;
+    use super::super::tests::table;
     use super::*;
 
     #[test]
     fn pairs_rank_as_published_and_sizes_are_near() {
-        let report = report(paper()).unwrap();
-        assert!(gains(&report).iter().all(|(_, published, predicted)| *published > 1.0 && *predicted > 1.0));
+        let report = table("model_pairs");
+        assert!(report.details.effects.iter().all(|effect| effect.published > 1.0 && effect.predicted > 1.0));
         let system: Vec<&Cell> = report.cells.iter().filter(|cell| cell.column == "tokenrouter").collect();
         for one in &system {
             for other in &system {

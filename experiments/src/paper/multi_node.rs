@@ -1,111 +1,92 @@
 //! multi_node.csv: both models in one node, and in two.
 //!
 //! Each model has GPUs of its own. A routing probability an algorithm is fitted in one node at concurrency 1 (R2R has its published one), and the
-//! latency of a message between the nodes on R2R in two nodes at concurrency 1; its bandwidth is published.
+//! latency of a message between the nodes on R2R in two nodes at concurrency 1; its bandwidth is published. Each algorithm alone would give another
+//! latency (`implied`): one constant is not what they share. The cells in one node repeat the separate ones of placement.csv, so the errors in two
+//! nodes and the sizes of the losses are told apart.
 
 use super::Paper;
-use super::headings::heading;
-use super::placement::{routing, separate_pair};
-use super::published::{self, MultiNode, NODES_GB_PER_S, R2R_P};
-use super::report::{Cell, Parameter, TableReport};
-use super::routed::{Algorithm, fitted};
-use super::setting::Setting;
+use super::detail::{Borrowed, Details, EffectScore, Part};
+use super::placement::{separate_pair, switch};
+use super::places::{Places, effect_words, implied_words};
+use super::published::{NODES_GB_PER_S, Published, R2R_P, throughput_at};
+use super::report::{Parameter, TableReport};
+use super::routed::Algorithm;
+use super::setting::{Routing, Setting};
 use crate::failure::Failure;
 
 const ALGORITHMS: [Algorithm; 3] = [Algorithm::RStitch, Algorithm::R2r, Algorithm::Citer];
 
-fn row(concurrency: u32, nodes: &str) -> MultiNode {
-    let of = |row: &MultiNode| (row.concurrency, row.nodes.as_str()) == (concurrency, nodes);
-    published::multi_node().into_iter().find(of).expect("multi_node.csv has one and two nodes at concurrency 1 and 4")
-}
-
-fn published_of(row: &MultiNode, algorithm: Algorithm) -> f64 {
-    match algorithm {
-        Algorithm::R2r => row.r2r,
-        Algorithm::RStitch => row.r_stitch,
-        Algorithm::Citer => row.citer,
-        Algorithm::CoLlm => unreachable!("multi_node.csv has no Co-LLM"),
-    }
-}
-
 /// Latency of a message between two nodes, us: the difference of the times a token of R2R, over the 2 p handoffs of a token.
-fn hop_us() -> f64 {
-    let token_us = |nodes: &str| 1e6 / row(1, nodes).r2r;
+fn hop_us(published: &Published) -> f64 {
+    let token_us = |nodes: &str| 1e6 / throughput_at(&published.multi_node, nodes, 1, Algorithm::R2r);
     (token_us("two") - token_us("one")) / (2.0 * R2R_P)
 }
 
 pub(super) fn report(paper: &Paper) -> Result<TableReport, Failure> {
-    let machine = &paper.machine;
-    let models = separate_pair(machine);
-    let mut parameters = vec![Parameter::new("hop_us", hop_us(), "us", "concurrency 1, R2R, two nodes against one")];
-    let mut cells = Vec::new();
-    for algorithm in ALGORITHMS {
-        let routing = routing(algorithm, &models, published_of(&row(1, "one"), algorithm));
-        if algorithm != Algorithm::R2r {
-            let (name, value) = fitted(algorithm, routing);
-            let on = format!("concurrency 1, {}, one node", algorithm.name());
-            parameters.push(Parameter::new(&name, value, "", &on));
-        }
-        for nodes in ["one", "two"] {
-            let setting = |concurrency: u32| Setting {
-                hop: (nodes == "two").then_some((hop_us(), NODES_GB_PER_S)),
-                ..Setting::shared(models, machine.corun, routing, concurrency).separate()
-            };
-            for concurrency in [1, 4] {
-                let cell = |predicted: f64| {
-                    let published = published_of(&row(concurrency, nodes), algorithm);
-                    Cell::new(algorithm.name(), &column(nodes, concurrency), published, predicted).at(
-                        &format!("nodes: {nodes}"),
-                        algorithm.name(),
-                        f64::from(concurrency),
-                    )
-                };
-                cells.push(if concurrency == 1 {
-                    let is_calibrated = nodes == "one" || algorithm == Algorithm::R2r;
-                    cell(setting(1).alone()).calibrated(is_calibrated)
-                } else {
-                    let (threshold, played) = paper.player.best(&setting(concurrency))?;
-                    cell(played.throughput).with_threshold(threshold)
-                });
-            }
-        }
-    }
-    let mut report = TableReport { heading: heading("multi_node"), cells, parameters, reading: String::new() };
-    let losses = ALGORITHMS.map(|algorithm| {
-        let (published, predicted) = ratio(&report, algorithm, 4);
-        format!("{} {published:.2} ({predicted:.2})", algorithm.name())
-    });
-    let words = report.error_words();
-    report.reading =
-        format!("{words}. Two nodes over one at concurrency 4, published (predicted): {}.", losses.join(", "));
+    let (machine, published) = (&paper.machine, &paper.published);
+    let (models, hop_us) = (separate_pair(machine, published), hop_us(published));
+    let setting = |nodes: &str, routing: Routing, concurrency: u32| Setting {
+        hop: (nodes == "two").then_some((hop_us, NODES_GB_PER_S)),
+        ..Setting::shared(models, machine.corun, routing, concurrency).separate()
+    };
+    let places = Places {
+        rows: &published.multi_node,
+        places: ["one", "two"],
+        prefix: "nodes: ",
+        effect: "two nodes over one",
+        algorithms: &ALGORITHMS,
+        models,
+        setting: &setting,
+    };
+    let (cells, routings) = places.predict(paper)?;
+    let hop = Parameter::new("hop_us", hop_us, "us", "concurrency 1, R2R, two nodes against one");
+    let mut report = TableReport {
+        parameters: std::iter::once(hop).chain(routings).collect(),
+        ..TableReport::new("multi_node", cells)
+    };
+    let two = |column: &str| column.starts_with("nodes: two");
+    report.details = Details {
+        borrowed: Borrowed::all("placement", vec![switch(published)]),
+        parts: vec![
+            Part::new(&report, "two nodes", |cell| two(&cell.column)),
+            Part::new(&report, "two nodes at concurrency 4", |cell| two(&cell.column) && cell.column.ends_with('4')),
+            Part::new(&report, "one node", |cell| !two(&cell.column)),
+        ],
+        implied: places.implied("hop_ms", 1.0, Routing::handoffs_per_token),
+        effects: places.effects(&report),
+        alternatives: Vec::new(),
+    };
+    report.reading = reading(&report);
     Ok(report)
 }
 
-fn column(nodes: &str, concurrency: u32) -> String {
-    format!("nodes: {nodes}, concurrency {concurrency}")
-}
-
-/// Throughput in two nodes over that in one: published, predicted.
-fn ratio(report: &TableReport, algorithm: Algorithm, concurrency: u32) -> (f64, f64) {
-    let cell = |nodes: &str| report.cell(algorithm.name(), &column(nodes, concurrency));
-    let (two, one) = (cell("two"), cell("one"));
-    let predicted = |cell: &Cell| cell.predicted.unwrap_or(f64::NAN);
-    (two.published / one.published, predicted(two) / predicted(one))
+fn reading(report: &TableReport) -> String {
+    let Details { effects, implied, parts, .. } = &report.details;
+    let score = |concurrency| EffectScore::of(effects, concurrency).expect("effects are predicted").words();
+    format!(
+        "{}; {}. Two nodes over one, published (predicted): at concurrency 4 {}; at concurrency 1 {}. Of these effects {}; at concurrency 4 alone {}. Each algorithm alone gives another latency of a message at concurrency 1: {} ms. The cells in one node repeat those on separate GPUs in placement.",
+        report.error_words(),
+        parts.iter().map(Part::words).collect::<Vec<_>>().join(", "),
+        effect_words(effects, 4),
+        effect_words(effects, 1),
+        score(None),
+        score(Some(4)),
+        implied_words(implied)
+    )
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::paper;
+    use super::super::tests::table;
     use super::*;
 
     #[test]
     fn a_second_node_costs_and_the_size_is_near() {
-        let report = report(paper()).unwrap();
-        for algorithm in ALGORITHMS {
-            for concurrency in [1, 4] {
-                let (published, predicted) = ratio(&report, algorithm, concurrency);
-                assert!(published < 1.0 && predicted < 1.0, "{algorithm:?} at {concurrency}: {predicted}");
-            }
+        let report = table("multi_node");
+        assert_eq!(report.details.effects.len(), 6);
+        for effect in &report.details.effects {
+            assert!(effect.published < 1.0 && effect.predicted < 1.0, "{effect:?}");
         }
         let (mean, _) = report.errors(|_| true).unwrap();
         assert!(mean < 0.10, "{mean}");
@@ -114,6 +95,30 @@ mod tests {
     /// 74.90 against 69.92 tokens/s are 0.951 ms a token, over 0.7 handoffs.
     #[test]
     fn a_message_between_nodes_takes_more_than_a_millisecond() {
-        assert!((hop_us() - 1358.0).abs() < 5.0, "{}", hop_us());
+        let hop_us = hop_us(&Published::read());
+        assert!((hop_us - 1358.0).abs() < 5.0, "{hop_us}");
+    }
+
+    /// What the page says of the mechanism: no latency a message fits all three at concurrency 1.
+    #[test]
+    fn no_latency_fits_all_algorithms() {
+        let report = table("multi_node");
+        let implied: Vec<f64> = report.details.implied.iter().map(|implied| implied.value).collect();
+        let [r_stitch, r2r, citer] = implied[..] else { panic!("one an algorithm: {implied:?}") };
+        assert!((r2r - 1.358).abs() < 0.005, "{implied:?}");
+        assert!(citer > 2.5 * r2r && r_stitch < 0.8 * r2r, "{implied:?}");
+    }
+
+    /// Cells in one node are those of placement: the errors of this table's own cells are larger than its mean.
+    #[test]
+    fn one_node_repeats_placement() {
+        let published = Published::read();
+        for concurrency in [1, 4] {
+            for algorithm in ALGORITHMS {
+                let [one, separate] = [(&published.multi_node, "one"), (&published.placement, "separate")]
+                    .map(|(rows, place)| throughput_at(rows, place, concurrency, algorithm));
+                assert_eq!(one, separate);
+            }
+        }
     }
 }

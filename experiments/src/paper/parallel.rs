@@ -3,18 +3,18 @@
 //! Nothing is fitted here but what other tables fitted. A tensor-parallel size divides the roofline; the time of a layer stays.
 
 use super::Paper;
-use super::headings::heading;
+use super::detail::{Borrowed, Details, Part};
 use super::machine::PAIR;
-use super::placement::switch_ms;
-use super::published::{self, R2R_P};
+use super::placement::{switch, switch_ms};
+use super::published::R2R_P;
 use super::report::{Cell, TableReport};
 use super::setting::{Routing, Setting};
 use crate::failure::Failure;
 
 pub(super) fn report(paper: &Paper) -> Result<TableReport, Failure> {
-    let machine = &paper.machine;
+    let (machine, switch_ms) = (&paper.machine, switch_ms(&paper.published));
     let mut cells = Vec::new();
-    for row in published::parallel() {
+    for row in &paper.published.parallel {
         let shares = row.overlap == "yes";
         let models = [machine.small(PAIR[0], row.slm_tp), machine.model(PAIR[1], row.llm_tp)];
         let setting = |concurrency: u32| {
@@ -22,7 +22,7 @@ pub(super) fn report(paper: &Paper) -> Result<TableReport, Failure> {
             if shares {
                 return shared;
             }
-            Setting { models: models.map(|model| model.plus_ms(-switch_ms())), ..shared.separate() }
+            Setting { models: models.map(|model| model.plus_ms(-switch_ms)), ..shared.separate() }
         };
         let name = format!(
             "{} GPUs, small on {}, large on {}, {}",
@@ -47,24 +47,29 @@ pub(super) fn report(paper: &Paper) -> Result<TableReport, Failure> {
                 .at(&panel, &label, 4.0),
         );
     }
-    let mut report =
-        TableReport { heading: heading("parallel"), cells, parameters: Vec::new(), reading: String::new() };
+    let mut report = TableReport::new("parallel", cells);
+    report.details = Details {
+        borrowed: Borrowed::all("placement", vec![switch(&paper.published)]),
+        parts: vec![
+            Part::new(&report, "two GPUs", |cell| cell.row.starts_with("2 GPUs")),
+            Part::new(&report, "eight GPUs", |cell| cell.row.starts_with("8 GPUs")),
+        ],
+        ..Details::default()
+    };
     let words = report.error_words();
     report.reading = format!(
-        "{words}, with no parameter of its own ({:.2} ms a step for separate GPUs is that of placement). A roofline that divides by the number of GPUs, and a time a layer that does not, say what a tensor-parallel size is worth.",
-        switch_ms()
+        "{words}, with no parameter of its own ({switch_ms:.2} ms a step for separate GPUs is that of placement). A roofline that divides by the number of GPUs, and a time a layer that does not, say what a tensor-parallel size is worth."
     );
     Ok(report)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::paper;
-    use super::*;
+    use super::super::tests::table;
 
     #[test]
     fn tensor_parallel_sizes_are_worth_what_was_published() {
-        let report = report(paper()).unwrap();
+        let report = table("parallel");
         let (mean, worst) = report.errors(|_| true).unwrap();
         assert!(mean < 0.10, "{mean} {worst}");
         // Four GPUs for each model beat one for each, predicted as published.

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::headings::Heading;
+use super::detail::{Details, EffectScore};
+use super::headings::{Heading, heading};
 
 /// A published table beside its prediction.
 #[derive(Clone, Debug)]
@@ -12,6 +13,8 @@ pub(super) struct TableReport {
     pub(super) cells: Vec<Cell>,
     /// Parameters that this table adds to those of the machines.
     pub(super) parameters: Vec<Parameter>,
+    /// What it says beside its cells.
+    pub(super) details: Details,
     /// What the table says, in a line or two.
     pub(super) reading: String,
 }
@@ -78,9 +81,14 @@ pub(super) struct Summary<'a> {
     calibrated_cells: usize,
     mean_absolute_error: Option<f64>,
     max_absolute_error: Option<f64>,
-    /// Parameters of this table alone.
+    /// Parameters beside those of the machines: the table's own and those that it borrows.
     n_parameters: usize,
+    /// Fitted on this table.
     parameters: &'a [Parameter],
+    #[serde(flatten)]
+    pub(super) details: &'a Details,
+    /// How well the effects are predicted that nothing was fitted on.
+    effect_score: Option<EffectScore>,
     reading: &'a str,
 }
 
@@ -143,6 +151,12 @@ impl Cell {
 }
 
 impl TableReport {
+    /// The cells of a table under its heading, and nothing else yet.
+    pub(super) fn new(table: &str, cells: Vec<Cell>) -> Self {
+        let (parameters, details, reading) = (Vec::new(), Details::default(), String::new());
+        Self { heading: heading(table), cells, parameters, details, reading }
+    }
+
     pub(super) fn rows(&self) -> impl Iterator<Item = Row> + '_ {
         self.cells.iter().map(|cell| Row {
             table: self.heading.table.to_owned(),
@@ -184,8 +198,10 @@ impl TableReport {
             calibrated_cells: self.cells.iter().filter(|cell| cell.calibrated_on_it).count(),
             mean_absolute_error: errors.map(|(mean, _)| mean),
             max_absolute_error: errors.map(|(_, worst)| worst),
-            n_parameters: self.parameters.len(),
+            n_parameters: self.parameters.len() + self.details.borrowed.len(),
             parameters: &self.parameters,
+            details: &self.details,
+            effect_score: EffectScore::of(&self.details.effects, None),
             reading: &self.reading,
         }
     }
@@ -198,7 +214,7 @@ pub(super) fn percent(share: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::headings::heading;
+    use super::super::detail::Borrowed;
     use super::*;
 
     fn report() -> TableReport {
@@ -211,6 +227,10 @@ mod tests {
                 Cell::unpredicted("c", "4", 10.0),
             ],
             parameters: vec![Parameter::new("speed", 2.0, "m/s", "row a")],
+            details: Details {
+                borrowed: Borrowed::all("other", vec![Parameter::new("mass", 1.0, "kg", "row b")]),
+                ..Details::default()
+            },
             reading: String::new(),
         }
     }
@@ -232,7 +252,10 @@ mod tests {
         assert_eq!(report.errors(|cell| cell.row == "c"), None);
         let summary = serde_json::to_value(report.summary()).unwrap();
         assert_eq!((summary["cells"].as_u64(), summary["calibrated_cells"].as_u64()), (Some(2), Some(1)));
-        assert_eq!(summary["n_parameters"], 1);
+        assert_eq!(
+            (summary["n_parameters"].as_u64(), summary["borrowed"][0]["table"].as_str()),
+            (Some(2), Some("other"))
+        );
     }
 
     #[test]

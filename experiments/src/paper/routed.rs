@@ -3,8 +3,10 @@
 use super::machine::{Model, mean_context};
 use super::setting::Routing;
 
-/// R-Stitch has two probabilities and the published figures determine one: this one is fixed.
+/// R-Stitch has two probabilities and the published figures determine one: this one is prescribed.
 pub(super) const STITCH_B: f64 = 0.5;
+/// What else it could be: nothing published decides.
+pub(super) const STITCH_BS: [f64; 6] = [1.0, 0.75, 0.5, 0.25, 0.1, 0.05];
 
 /// The algorithms by their published names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,21 +29,27 @@ impl Algorithm {
 
     /// The routing at which `models` make `throughput` tokens/s at concurrency 1, with requests of so many tokens.
     ///
-    /// With S and L the times of a step and T that of a token: p = (T - S) / L; and from S/a + L/b = T (1/a - 1 + 1/b),
-    /// a = (T - S) / (L/b - T (1/b - 1)).
+    /// With S and L the times of a step and T that of a token: p = (T - S) / L; for R-Stitch see [`stitch`].
     pub(super) fn routing(self, models: &[Model; 2], throughput: f64, output_tokens: u32) -> Routing {
-        let context = mean_context(output_tokens);
-        let [small_ms, large_ms] = [models[0].step_ms(1, context), models[1].step_ms(1, context)];
-        let token_ms = 1e3 / throughput;
         match self {
-            Self::R2r | Self::Citer | Self::CoLlm => Routing::Detour { p: (token_ms - small_ms) / large_ms },
-            Self::RStitch => {
-                let b = STITCH_B;
-                let a = (token_ms - small_ms) / (large_ms / b - token_ms * (1.0 / b - 1.0));
-                Routing::Stitch { a, b }
+            Self::R2r | Self::Citer | Self::CoLlm => {
+                let context = mean_context(output_tokens);
+                let [small_ms, large_ms] = models.map(|model| model.step_ms(1, context));
+                Routing::Detour { p: (1e3 / throughput - small_ms) / large_ms }
             }
+            Self::RStitch => stitch(models, throughput, output_tokens, STITCH_B),
         }
     }
+}
+
+/// The routing of R-Stitch with a given `b` at which `models` make `throughput` tokens/s at concurrency 1.
+///
+/// From S/a + L/b = T (1/a - 1 + 1/b), a = (T - S) / (L/b - T (1/b - 1)).
+pub(super) fn stitch(models: &[Model; 2], throughput: f64, output_tokens: u32, b: f64) -> Routing {
+    let context = mean_context(output_tokens);
+    let [small_ms, large_ms] = models.map(|model| model.step_ms(1, context));
+    let token_ms = 1e3 / throughput;
+    Routing::Stitch { a: (token_ms - small_ms) / (large_ms / b - token_ms * (1.0 / b - 1.0)), b }
 }
 
 /// The name and the value of the probability that was fitted.
@@ -66,6 +74,10 @@ mod tests {
             let routing = algorithm.routing(&machine.pair(), 60.0, 2048);
             let setting = Setting::shared(machine.pair(), machine.corun, routing, 1);
             assert!((setting.alone() - 60.0).abs() < 1e-9, "{algorithm:?}");
+        }
+        for b in STITCH_BS {
+            let setting = Setting::shared(machine.pair(), machine.corun, stitch(&machine.pair(), 60.0, 2048, b), 1);
+            assert!((setting.alone() - 60.0).abs() < 1e-9, "b = {b}");
         }
     }
 }

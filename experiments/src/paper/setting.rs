@@ -170,10 +170,12 @@ pub(super) struct Player {
 }
 
 /// What the simulator says of a setting: means over replications.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Played {
     /// Committed tokens per second.
     pub(super) throughput: f64,
+    /// The same in each replication: starts may lead to different orbits.
+    pub(super) throughputs: Vec<f64>,
     /// Time that a step of the small and of the large model is on its GPU, ms.
     pub(super) step_ms: [f64; 2],
     /// Rows a step.
@@ -248,6 +250,7 @@ impl Played {
         let visits = |model: usize| sum(&|run| run.models[model].visits as f64).max(1.0);
         Self {
             throughput: sum(&|run| run.tokens as f64) / seconds,
+            throughputs: runs.iter().map(|run| run.tokens as f64 / (run.window_ns() as f64 * 1e-9)).collect(),
             step_ms: both(&|model| busy_s(model) * 1e3 / steps(model)),
             batch: both(&|model| sum(&|run| run.models[model].rows() as f64) / steps(model)),
             wait_ms: both(&|model| sum(&|run| waited_ms(run, model)) / visits(model)),

@@ -2,24 +2,24 @@
 
 use super::super::Paper;
 use super::super::original_settings;
-use super::super::published;
+use super::super::published::Published;
 use super::super::routed::Algorithm;
 use super::{Claim, Verdict, agrees};
 
 const ALGORITHMS: [Algorithm; 4] = [Algorithm::R2r, Algorithm::Citer, Algorithm::CoLlm, Algorithm::RStitch];
 
-fn throughput(algorithm: Algorithm, implementation: &str, concurrency: u32) -> f64 {
-    let row = published::original(algorithm.name(), implementation, concurrency);
+fn throughput(published: &Published, algorithm: Algorithm, implementation: &str, concurrency: u32) -> f64 {
+    let row = published.original(algorithm, implementation, concurrency);
     row.throughput.expect("this figure is published")
 }
 
 /// One implementation over another.
-fn ratio(algorithm: Algorithm, over: [&str; 2], concurrency: u32) -> f64 {
-    throughput(algorithm, over[0], concurrency) / throughput(algorithm, over[1], concurrency)
+fn ratio(published: &Published, algorithm: Algorithm, over: [&str; 2], concurrency: u32) -> f64 {
+    throughput(published, algorithm, over[0], concurrency) / throughput(published, algorithm, over[1], concurrency)
 }
 
-fn against_large_only(algorithm: Algorithm, concurrency: u32) -> f64 {
-    ratio(algorithm, ["tokenrouter", "llm_only"], concurrency)
+fn against_large_only(published: &Published, algorithm: Algorithm, concurrency: u32) -> f64 {
+    ratio(published, algorithm, ["tokenrouter", "llm_only"], concurrency)
 }
 
 fn list(values: &[(Algorithm, f64)]) -> String {
@@ -29,18 +29,20 @@ fn list(values: &[(Algorithm, f64)]) -> String {
 }
 
 pub(super) fn claims(paper: &Paper) -> Vec<Claim> {
-    let against = |concurrency| ALGORITHMS.map(|algorithm| (algorithm, against_large_only(algorithm, concurrency)));
+    let published = &paper.published;
+    let against =
+        |concurrency| ALGORITHMS.map(|algorithm| (algorithm, against_large_only(published, algorithm, concurrency)));
     let (at_1, at_4) = (against(1), against(4));
-    let official = ratio(Algorithm::R2r, ["tokenrouter", "official"], 4);
-    let large_only = against_large_only(Algorithm::R2r, 4);
+    let official = ratio(published, Algorithm::R2r, ["tokenrouter", "official"], 4);
+    let large_only = against_large_only(published, Algorithm::R2r, 4);
     let winners: Vec<&str> =
         at_4.iter().filter(|(_, ratio)| *ratio > 1.0).map(|(algorithm, _)| algorithm.name()).collect();
     let [co_llm, r_stitch] =
-        [Algorithm::CoLlm, Algorithm::RStitch].map(|own| [1, 4].map(|n| against_large_only(own, n)));
-    let slower = [1, 4].map(|n| ratio(Algorithm::CoLlm, ["llm_only", "official"], n));
-    let lifted = [1, 4].map(|n| ratio(Algorithm::CoLlm, ["tokenrouter", "official"], n));
-    let citer_official = [1, 4].map(|n| ratio(Algorithm::Citer, ["official", "llm_only"], n));
-    let citer = [1, 4].map(|n| against_large_only(Algorithm::Citer, n));
+        [Algorithm::CoLlm, Algorithm::RStitch].map(|own| [1, 4].map(|n| against_large_only(published, own, n)));
+    let slower = [1, 4].map(|n| ratio(published, Algorithm::CoLlm, ["llm_only", "official"], n));
+    let lifted = [1, 4].map(|n| ratio(published, Algorithm::CoLlm, ["tokenrouter", "official"], n));
+    let citer_official = [1, 4].map(|n| ratio(published, Algorithm::Citer, ["official", "llm_only"], n));
+    let citer = [1, 4].map(|n| against_large_only(published, Algorithm::Citer, n));
     vec![
         Claim::new(
             "R2R, concurrency 4: 2.73 times the official code, 1.68 times large-only",
@@ -87,7 +89,7 @@ pub(super) fn claims(paper: &Paper) -> Vec<Claim> {
                 "{:.1} times at concurrency 4, {:.1} times at concurrency 1; {:.2} is its throughput at concurrency 4 in tokens/s",
                 lifted[1],
                 lifted[0],
-                throughput(Algorithm::CoLlm, "tokenrouter", 4)
+                throughput(published, Algorithm::CoLlm, "tokenrouter", 4)
             ),
             Verdict::of(lifted.iter().any(|lifted| agrees(*lifted, 76.0, 0))),
             "original_settings: serving system over official. The 76 is a throughput, not a ratio",
@@ -100,7 +102,7 @@ pub(super) fn claims(paper: &Paper) -> Vec<Claim> {
 fn denser(paper: &Paper, at_1: &[(Algorithm, f64); 4], at_4: &[(Algorithm, f64); 4]) -> Claim {
     let density = ALGORITHMS.map(|algorithm| (algorithm, original_settings::handoffs_per_token(paper, algorithm)));
     let over_official = [Algorithm::R2r, Algorithm::Citer, Algorithm::CoLlm]
-        .map(|algorithm| (algorithm, ratio(algorithm, ["tokenrouter", "official"], 4)));
+        .map(|algorithm| (algorithm, ratio(&paper.published, algorithm, ["tokenrouter", "official"], 4)));
     // Pairs of algorithms of which the denser one gains less.
     let agreeing = |gains: &[(Algorithm, f64)]| {
         let of =
