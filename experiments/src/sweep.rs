@@ -39,7 +39,7 @@ pub(crate) use row::Row;
 use axes::Axes;
 pub(crate) use axes::placements;
 use baseline::Baselines;
-pub(crate) use break_even::{BreakEven, break_evens};
+pub(crate) use break_even::{BreakEven, break_evens, smallest_every, wins};
 use cell::Cell;
 
 /// Raised whenever a field of the JSON document changes its meaning or goes.

@@ -260,11 +260,15 @@ fn forwards_that_end_together_on_one_device_are_absorbed_together() {
 /// Visits are random: with fixed ones a faster step may lead to a slower orbit.
 #[test]
 fn an_extend_leaves_as_much_of_the_device_as_a_decode_of_its_tokens() {
-    let throughput = |beside_more_than_4: f64| {
+    let beside = |beside_more_than_4: f64, measured_up_to: u32| {
         let mut profile = COLUMNS.join(",");
         for (model, peer) in [("small", "large"), ("large", "small")] {
-            for (peer_rows, rate) in [(4, 0.2), (5, beside_more_than_4)] {
-                profile += &format!("\nD,{model},corun,true,1,,,{peer},{peer_rows},{rate},,,,");
+            for (rows, peer_rows) in [1, 4, 5, measured_up_to]
+                .into_iter()
+                .flat_map(|rows| [1, 4, 5, measured_up_to].map(|peer_rows| (rows, peer_rows)))
+            {
+                let rate = if peer_rows > 4 { beside_more_than_4 } else { 0.2 };
+                profile += &format!("\nD,{model},corun,true,{rows},,,{peer},{peer_rows},{rate},,,,");
             }
         }
         let profile = Profile::parse(profile.as_bytes(), "p.csv").unwrap();
@@ -272,9 +276,13 @@ fn an_extend_leaves_as_much_of_the_device_as_a_decode_of_its_tokens() {
         let models = vec![model("small", affine(3.0, 0.0), 1), model("large", affine(4.0, 0.0), 1)];
         let mut config = config(r_stitch::new(0.1, 0.1, true).unwrap(), models, Place::Ps(1.0, 1.0), 2);
         config.corun = Some(rates);
-        run(&config, 5, 2, 20).unwrap().throughput()
+        run(&config, 5, 2, 20).unwrap()
     };
-    assert!(throughput(0.9) > 1.02 * throughput(0.2));
+    assert!(beside(0.9, 6).throughput() > 1.02 * beside(0.2, 6).throughput());
+    // Rates of steps beyond what was measured are told from the others.
+    let extrapolated = |up_to| beside(0.9, up_to).models.iter().map(|model| model.extrapolated_steps).sum::<u64>();
+    assert!(extrapolated(6) > extrapolated(20) && extrapolated(20) > 0);
+    assert_eq!(extrapolated(100_000), 0);
 }
 
 #[test]

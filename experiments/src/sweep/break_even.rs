@@ -47,9 +47,15 @@ fn same_line(left: &Row, right: &Row) -> bool {
 }
 
 /// Whether a speed-up is at least 1. Two systems that are equally fast on paper differ in the last digits of their means.
-fn wins(speedup: f64) -> bool {
+pub(crate) fn wins(speedup: f64) -> bool {
     const ROUNDING: f64 = 1e-9;
     speedup >= 1.0 - ROUNDING
+}
+
+/// The smallest N from which every larger one wins, of speed-ups by rising N.
+pub(crate) fn smallest_every(speedups: &[(u32, f64)]) -> Option<u32> {
+    let from = speedups.iter().rposition(|&(_, speedup)| !wins(speedup)).map_or(0, |position| position + 1);
+    speedups.get(from).map(|&(every, _)| every)
 }
 
 fn break_even(line: &[&Row]) -> Option<BreakEven> {
@@ -57,9 +63,7 @@ fn break_even(line: &[&Row]) -> Option<BreakEven> {
     let speedups: Option<Vec<(u32, f64)>> =
         line.iter().map(|row| row.every.map(|every| (every, row.speedup))).collect();
     let speedups = speedups?;
-    let losing = speedups.iter().rposition(|(_, speedup)| !wins(*speedup));
-    let from = losing.map_or(0, |position| position + 1);
-    let every = speedups.get(from).map(|(every, _)| *every);
+    let every = smallest_every(&speedups);
     Some(BreakEven {
         placement: first.placement.clone(),
         order: first.order.clone(),
@@ -67,6 +71,6 @@ fn break_even(line: &[&Row]) -> Option<BreakEven> {
         grid: first.grid.clone(),
         every,
         wins: speedups.iter().filter(|(_, speedup)| wins(*speedup)).map(|(every, _)| *every).collect(),
-        at_grid_edge: every.is_some() && from == 0,
+        at_grid_edge: every.is_some() && every == speedups.first().map(|&(every, _)| every),
     })
 }

@@ -4,6 +4,7 @@ use handoff_sim::stats::{Agreement, kendall_tau_b};
 use serde::Serialize;
 
 use super::row::Row;
+use crate::sweep::{smallest_every, wins};
 
 /// Agreement over a group of cells. Errors are relative; 0.05 is 5 %.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -123,38 +124,32 @@ pub(super) fn break_evens(rows: &[Row]) -> Vec<BothBreakEven> {
                 line.iter().filter_map(|row| Some((row.every?, of(row) / of_alone(alone)))).collect()
             };
             let range = |low: &dyn Fn(&Row) -> f64, high: &dyn Fn(&Row) -> f64| {
-                [break_even(&speedups(high, low)), break_even(&speedups(low, high))]
+                [smallest_every(&speedups(high, low)), smallest_every(&speedups(low, high))]
             };
             let predicted = speedups(&|row| row.predicted, &|row| row.predicted);
             let measured = speedups(&|row| row.measured, &|row| row.measured);
             let both = predicted.iter().zip(&measured);
-            let disagreeing = both.filter(|(one, other)| (one.1 >= 1.0) != (other.1 >= 1.0)).map(|(_, cell)| cell.1);
+            let disagreeing = both.filter(|(one, other)| wins(one.1) != wins(other.1)).map(|(_, cell)| cell.1);
             let closest = disagreeing.min_by(|left, right| (left - 1.0).abs().total_cmp(&(right - 1.0).abs()));
             Some(BothBreakEven {
                 placement: line[0].placement.clone(),
                 order: line[0].order.clone(),
                 concurrency: line[0].concurrency,
-                same: break_even(&predicted) == break_even(&measured),
-                predicted: break_even(&predicted),
+                same: smallest_every(&predicted) == smallest_every(&measured),
+                predicted: smallest_every(&predicted),
                 predicted_range: range(&|row| row.predicted_low, &|row| row.predicted_high),
-                measured: break_even(&measured),
+                measured: smallest_every(&measured),
                 measured_range: range(&|row| row.measured_low, &|row| row.measured_high),
-                predicted_wins: wins(&predicted),
-                measured_wins: wins(&measured),
+                predicted_wins: winners(&predicted),
+                measured_wins: winners(&measured),
                 closest_disagreement: closest,
             })
         })
         .collect()
 }
 
-/// The smallest N from which every larger N has a speed-up of at least 1, of speed-ups by rising N.
-fn break_even(speedups: &[(u32, f64)]) -> Option<u32> {
-    let from = speedups.iter().rposition(|&(_, speedup)| speedup < 1.0).map_or(0, |position| position + 1);
-    speedups.get(from).map(|&(every, _)| every)
-}
-
-fn wins(speedups: &[(u32, f64)]) -> Vec<u32> {
-    speedups.iter().filter(|(_, speedup)| *speedup >= 1.0).map(|&(every, _)| every).collect()
+fn winners(speedups: &[(u32, f64)]) -> Vec<u32> {
+    speedups.iter().filter(|&&(_, speedup)| wins(speedup)).map(|&(every, _)| every).collect()
 }
 
 /// The best threshold of each group of R2R cells that differ in nothing else.

@@ -2,7 +2,7 @@
 
 use handoff_scheduler::{ModelIdx, Timestamp};
 
-use crate::cost::CorunRates;
+use crate::cost::{CorunRate, CorunRates};
 
 /// What a sum of a few products of nanoseconds and rates can be off by, and more; far below what a forward can be late.
 const ROUNDING_NS: f64 = 1e-3;
@@ -32,6 +32,8 @@ pub(super) struct Flight {
     pub(super) rows: u32,
     /// New tokens of all rows together.
     tokens: u32,
+    /// Whether its time or a rate beside another step was read beyond what was measured.
+    pub(super) extrapolated: bool,
     /// Time of the forward alone on its device, ns.
     pub(super) forward_ns: u64,
     device: u16,
@@ -50,12 +52,27 @@ impl Flight {
         forward_at: Timestamp::ZERO,
         rows: 0,
         tokens: 0,
+        extrapolated: false,
         forward_ns: 0,
         device: 0,
         work_left_ns: 0.0,
         rate: 1.0,
         updated_at: Timestamp::ZERO,
     };
+}
+
+/// What a step asks of its device and the host.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Work {
+    pub(super) rows: u32,
+    /// New tokens of all rows together.
+    pub(super) tokens: u32,
+    /// Time of the host before the forward, ns.
+    pub(super) launch_ns: u64,
+    /// Time of the forward alone on its device, ns.
+    pub(super) forward_ns: u64,
+    /// Whether that time was read beyond what was measured.
+    pub(super) extrapolated: bool,
 }
 
 /// All steps in flight, by model.
@@ -96,22 +113,16 @@ impl<'c> Flights<'c> {
 
     /// A step of `model` starts with the host's part, or at once with the forward.
     #[inline]
-    pub(super) fn launch(
-        &mut self,
-        now: Timestamp,
-        model: ModelIdx,
-        [rows, tokens]: [u32; 2],
-        launch_ns: u64,
-        forward_ns: u64,
-    ) {
+    pub(super) fn launch(&mut self, now: Timestamp, model: ModelIdx, work: Work) {
         let flight = &mut self.flights[model.idx()];
         flight.launched_at = now;
-        flight.rows = rows;
-        flight.tokens = tokens;
-        flight.forward_ns = forward_ns.max(1);
-        if launch_ns > 0 {
+        flight.rows = work.rows;
+        flight.tokens = work.tokens;
+        flight.extrapolated = work.extrapolated;
+        flight.forward_ns = work.forward_ns.max(1);
+        if work.launch_ns > 0 {
             flight.phase = Phase::Launch;
-            flight.ends_at = now + launch_ns;
+            flight.ends_at = now + work.launch_ns;
         } else {
             self.begin_forward(now, model);
         }
@@ -178,11 +189,13 @@ impl<'c> Flights<'c> {
             }
             // At most two models share an overlapped device: a scenario with more is refused.
             let peer = (0..self.flights.len()).find(|&peer| peer != model && beside(&self.flights[peer]));
-            let rate = peer.map_or(1.0, |peer| {
+            let alone = CorunRate { rate: 1.0, extrapolated: false };
+            let CorunRate { rate, extrapolated } = peer.map_or(alone, |peer| {
                 let tokens = |model: usize| self.flights[model].tokens;
-                corun.rate(ModelIdx(model as u8), tokens(model), ModelIdx(peer as u8), tokens(peer))
+                corun.lookup(ModelIdx(model as u8), tokens(model), ModelIdx(peer as u8), tokens(peer))
             });
             let flight = &mut self.flights[model];
+            flight.extrapolated |= extrapolated;
             if rate == flight.rate {
                 continue;
             }

@@ -6,7 +6,7 @@ use handoff_scheduler::{
 };
 
 use super::config::EngineConfig;
-use super::device::{Flights, Phase};
+use super::device::{Flights, Phase, Work};
 use super::error::{RunError, Waiting, indices};
 use super::metrics::Metrics;
 use super::observer::Observer;
@@ -266,6 +266,7 @@ impl<'c, O: Observer> Driver<'c, O> {
             metrics.rows_squared += u128::from(sums.rows) * u128::from(sums.rows);
             metrics.in_service_row_ns += u128::from(sums.rows) * u128::from(self.now - flight.launched_at.max(start));
             metrics.batch.record(sums.rows);
+            metrics.extrapolated_steps += u64::from(flight.extrapolated);
         }
         subserver.handle_input(self.now, Input::StepFinished { step, outcomes: &self.outcomes });
         self.absorbed.push(model);
@@ -471,8 +472,6 @@ impl<'c, O: Observer> Driver<'c, O> {
         if self.measuring {
             let metrics = &mut self.metrics.models[model.idx()];
             metrics.waiting_row_ns += u128::from(sums.waited_ns(self.now));
-            metrics.extrapolated_steps +=
-                u64::from(cost.extrapolated || router.is_some_and(|router| router.extrapolated));
             if sums.client_rows + sums.peer_rows > 0 {
                 for row in plan.rows.iter().filter(|row| row.origin != Origin::Resident) {
                     metrics.admission.record(self.now - row.ready_at);
@@ -481,8 +480,14 @@ impl<'c, O: Observer> Driver<'c, O> {
         }
         self.observer.launched(self.now, model, &plan);
         self.coordinator.launched(model);
-        let new_tokens = u32::try_from(sums.new_tokens).unwrap_or(u32::MAX);
-        self.flights.launch(self.now, model, [sums.rows, new_tokens], launch_ns, forward_ns);
+        let work = Work {
+            rows: sums.rows,
+            tokens: u32::try_from(sums.new_tokens).unwrap_or(u32::MAX),
+            launch_ns,
+            forward_ns,
+            extrapolated: cost.extrapolated || router.is_some_and(|router| router.extrapolated),
+        };
+        self.flights.launch(self.now, model, work);
         // Preemptions, and releases of shares whose request ended elsewhere.
         self.act_on_outputs(model);
     }

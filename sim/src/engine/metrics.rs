@@ -33,7 +33,7 @@ pub struct ModelMetrics {
     pub waiting_row_ns: u128,
     /// Sum over steps of rows squared, for the batch that a row sees.
     pub rows_squared: u128,
-    /// Steps whose time was read beyond the measured profile.
+    /// Steps whose time, or whose rate beside another step, was read beyond the measured profile.
     pub extrapolated_steps: u64,
     /// Rows a step.
     pub batch: CountHistogram,
